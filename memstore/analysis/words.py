@@ -1,0 +1,96 @@
+"""Text to words: what is one term, what is also its parts.
+
+A *word* is a run of letters, marks and digits by Unicode rules. A *compound* (`err-4018`, `src/db.py`, `18,90`,
+`C++`, `read_csv_safe`) is one whole term next to the words that it is made of. Scripts written without spaces
+give overlapping pairs of characters.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+
+import regex
+
+# What never stands inside a code, path, address or price: it parts one piece of text from the next.
+_SEPARATORS = r"\s\p{C}()\[\]{}<>\"`|;!*^…—–―•·«»“”„‟¿¡‹›、。「」『』（），！？；：《》【】"
+# \p{C} takes the joiners with it, and Persian words and family emoji need them.
+_PIECE = regex.compile(rf"(?:[^{_SEPARATORS}]|[\u200c\u200d])+")
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_UNSPACED_RUN = regex.compile(rf"[{_UNSPACED}ー々]+")
+_WORD = regex.compile(
+    rf"(?P<unspaced>[{_UNSPACED}ー々][{_UNSPACED}ー々\p{{M}}]*)"
+    rf"|(?P<word>(?:(?![{_UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]|[\u200c\u200d](?=\p{{L}}))*)"
+    r"|(?P<emoji>\p{Extended_Pictographic}[\p{M}\p{EMod}]*(?:\u200d\p{Extended_Pictographic}[\p{M}\p{EMod}]*)*|\p{RI}\p{RI})"
+)
+_HUMP = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")
+# A comma belongs to a number and parts words: `18,90` but `x` `,` `y`.
+_WORD_COMMA = regex.compile(r",(?!\d)|(?<!\d),")
+_LEADING = regex.compile(r"^(?:\.+(?![\p{L}\d/])|\.{2,}(?=[\p{L}\d])|-+(?!\p{L})|[^\p{L}\p{M}\p{N}\p{So}.#@~/$€£\\-])+")
+_TRAILING = regex.compile(
+    r"(?:(?<![\p{L}\p{N}+])\++|(?<![\p{L}])#|(?<!\p{L})\$|(?<!\d)%|[^\p{L}\p{M}\p{N}\p{So}\p{EMod}+#%$€£])+$"
+)
+_JOINTS = regex.compile(r"[/\\@?=&:#~]+")
+_VERSION = regex.compile(r"^v(?=\d)")
+
+_UNDECOMPOSED = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n", "’": "'"}
+)
+_ACCENTS = regex.compile(r"[\u0300-\u036f]+")
+
+
+def fold(text: str) -> str:
+    """Return `text` without case, accents and compatibility forms: `Łódź` gives `lodz`, `Straße` `strasse`.
+
+    Marks that make another letter rather than an accent (Hindi vowel signs, Arabic, Thai) stay.
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)).translate(_UNDECOMPOSED)
+
+
+def pieces(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each piece between separators, trimmed of the punctuation around it, and where it starts.
+
+    Pieces are what a code, a path or an address can be: `(see src/db.py)` gives `see` and `src/db.py`.
+    """
+    for match in _PIECE.finditer(text):
+        start = match.start()
+        for part in _split_commas(match.group()):
+            core = _TRAILING.sub("", part)
+            trimmed = _LEADING.sub("", core)
+            if trimmed:
+                yield trimmed, start + len(core) - len(trimmed)
+            start += len(part) + 1
+
+
+def _split_commas(piece: str) -> list[str]:
+    return _WORD_COMMA.split(piece) if "," in piece else [piece]
+
+
+def words(piece: str) -> Iterator[str]:
+    """Yield the words of a piece as written: letters and digits, camelCase apart, pairs of unspaced characters."""
+    for match in _WORD.finditer(piece):
+        found = match.group()
+        if match.lastgroup == "unspaced":
+            yield from ([found] if len(found) == 1 else [found[i : i + 2] for i in range(len(found) - 1)])
+            continue
+        yield found
+        if match.lastgroup == "word" and not found.islower():
+            humps = _HUMP.split(found)
+            if len(humps) > 1:
+                yield from humps
+
+
+def compounds(piece: str) -> Iterator[str]:
+    """Yield the folded whole terms of a piece that is more than one plain word: itself, then its larger parts."""
+    whole = fold(piece)
+    if _WORD.fullmatch(whole) or _UNSPACED_RUN.search(whole):
+        return
+    yield whole
+    seen = {whole}
+    for part in _JOINTS.split(whole):
+        for smaller in (part, *part.split("-"), _VERSION.sub("", part), *_VERSION.sub("", part).split("-")):
+            core = _LEADING.sub("", _TRAILING.sub("", smaller))
+            if core and core not in seen and not _WORD.fullmatch(core) and _WORD.search(core):
+                seen.add(core)
+                yield core

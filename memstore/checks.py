@@ -1,0 +1,238 @@
+"""What a caller gives, checked and put in one form, before anything is analysed or written."""
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+from memstore.errors import InvalidInputError
+from memstore.records import Moment, NewMemory
+
+LONGEST_TEXT = 100_000_000
+LONGEST_NAME = 1_000
+LONGEST_KEY = 4_000
+MOST_TAGS = 1_000
+LARGEST_METADATA = 1_000_000
+DEEPEST_METADATA = 100
+_LARGEST_INTEGER = 2**63 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant:
+    """A time: UTC text as stored, and the minutes east of UTC that the caller's clock showed."""
+
+    utc: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A memory whose every field can be stored; None is what the caller did not give."""
+
+    text: str
+    key: str | None
+    namespace: str
+    author: str | None
+    thread: str | None
+    position: float | None
+    created: Instant | None
+    expires: Instant | None
+    tags: tuple[str, ...]
+    metadata: dict[str, Any] | None
+    entities: tuple[str, ...]
+    language: str | None
+
+
+def checked(new: NewMemory) -> Checked:
+    """Return `new` in the form that is stored, or raise `InvalidInputError` that names the field and the remedy."""
+    return Checked(
+        text=text(new.text),
+        key=name("key", new.key, longest=LONGEST_KEY),
+        namespace=namespace(new.namespace),
+        author=name("author", new.author),
+        thread=name("thread", new.thread),
+        position=position(new.position),
+        created=None if new.created_at is None else instant("created_at", new.created_at),
+        expires=None if new.expires_at is None else instant("expires_at", new.expires_at),
+        tags=names("tags", new.tags),
+        metadata=None if new.metadata is None else metadata(new.metadata),
+        entities=names("entities", new.entities),
+        language=name("language", new.language),
+    )
+
+
+def text(value: Any) -> str:
+    """Return the text of a memory unchanged, or refuse it."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"text is {type(value).__name__}, not str; nothing was stored.")
+    if not value.strip():
+        raise InvalidInputError("text is empty; nothing was stored.")
+    if len(value) > LONGEST_TEXT:
+        raise InvalidInputError(f"text has {len(value):,} characters, at most {LONGEST_TEXT:,} are stored; split it.")
+    _refuse_unstorable("text", value)
+    return value
+
+
+def namespace(value: Any) -> str:
+    """Return a namespace, or refuse it."""
+    found = name("namespace", value)
+    if found is None:
+        raise InvalidInputError("namespace is None; leave it out for 'default'.")
+    return found
+
+
+def name(field: str, value: Any, *, longest: int = LONGEST_NAME) -> str | None:
+    """Return a name (author, thread, key, tag, …) composed and trimmed, or refuse it; None stays None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{field} is {type(value).__name__}, not str.")
+    found = unicodedata.normalize("NFC", value).strip()
+    if not found:
+        raise InvalidInputError(f"{field} is empty; leave it out or name something.")
+    if len(found) > longest:
+        raise InvalidInputError(f"{field} has {len(found):,} characters, at most {longest:,} are allowed.")
+    _refuse_unstorable(field, found)
+    return found
+
+
+def names(field: str, values: Any) -> tuple[str, ...]:
+    """Return distinct names in the order given, or refuse them."""
+    if isinstance(values, str) or not isinstance(values, Sequence | set | frozenset):
+        raise InvalidInputError(f"{field} is {type(values).__name__}; give a list of names.")
+    found = tuple(dict.fromkeys(one for one in (name(field, value) for value in values) if one is not None))
+    if len(found) > MOST_TAGS:
+        raise InvalidInputError(f"{field} has {len(found):,} names, at most {MOST_TAGS:,} are allowed.")
+    return found
+
+
+def position(value: Any) -> float | None:
+    """Return a place in a thread, or refuse it."""
+    if value is None:
+        return None
+    value = _native(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInputError(f"position is {value!r}; give a finite number.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidInputError("position is too large; give a number that a float can hold.") from None
+
+
+def instant(field: str, value: Moment) -> Instant:
+    """Return a time; one without a zone is local time, a date its first moment."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidInputError(
+                f"{field} is {value!r}; give an ISO 8601 date or time, such as 2025-03-31 or 2025-03-31T14:00-03:00."
+            ) from None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise InvalidInputError(f"{field} is {type(value).__name__}; give a datetime, a date or ISO 8601 text.")
+    try:
+        aware = value.astimezone() if value.utcoffset() is None else value
+        moved = aware.astimezone(UTC)
+    except (OverflowError, ValueError, OSError):
+        raise InvalidInputError(f"{field} is {value}; years 1 to 9999 in UTC can be stored.") from None
+    offset = aware.utcoffset() or timedelta(0)
+    return Instant(utc=stamp(moved), offset=round(offset.total_seconds() / 60))
+
+
+def stamp(moment: datetime) -> str:
+    """Return a UTC time as stored, 27 characters that sort as they read."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def moment(stored: str) -> datetime:
+    """Return a stored time as an aware datetime in UTC."""
+    return datetime.fromisoformat(stored)
+
+
+def local(stored: str, offset: int) -> datetime:
+    """Return a stored time as the clock that it was given by showed it."""
+    return moment(stored).astimezone(timezone(timedelta(minutes=offset)))
+
+
+def metadata(value: Any) -> dict[str, Any]:
+    """Return metadata as JSON holds it (names and text composed, numpy scalars native), or refuse it by field."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"metadata is {type(value).__name__}; give a mapping of names to JSON values.")
+    found: dict[str, Any] = _json("metadata", value, 0)
+    if len(encoded(found)) > LARGEST_METADATA:
+        raise InvalidInputError(f"metadata is larger than {LARGEST_METADATA:,} characters of JSON; store it as text.")
+    return found
+
+
+def encoded(value: Mapping[str, Any]) -> str:
+    """Return metadata as the JSON text that is stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def decoded(stored: str) -> dict[str, Any]:
+    """Return stored metadata."""
+    found: dict[str, Any] = json.loads(stored)
+    return found
+
+
+def normalised(value: str) -> str:
+    """Return text in the form in which two texts are the same memory: composed, white space as single blanks."""
+    return _WHITE_SPACE.sub(" ", unicodedata.normalize("NFC", value)).strip()
+
+
+def _json(field: str, value: Any, depth: int) -> Any:
+    if depth > DEEPEST_METADATA:
+        raise InvalidInputError(f"metadata is nested deeper than {DEEPEST_METADATA} levels.")
+    value = _native(value)
+    if isinstance(value, str):
+        _refuse_unstorable(field, value)
+        return unicodedata.normalize("NFC", value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) > _LARGEST_INTEGER:
+            raise InvalidInputError(f"{field} is {value:.3e}, beyond 64 bits; give it as text.")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInputError(f"{field} is {value}, which JSON can't hold; give a finite number or null.")
+        return value
+    if isinstance(value, Mapping):
+        found: dict[str, Any] = {}
+        for key, one in value.items():
+            if not isinstance(key, str):
+                raise InvalidInputError(f"{field} has the name {key!r}; names in metadata are text.")
+            _refuse_unstorable(field, key)
+            found[unicodedata.normalize("NFC", key)] = _json(f"{field}[{key!r}]", one, depth + 1)
+        return found
+    if isinstance(value, list | tuple):
+        return [_json(f"{field}[{index}]", one, depth + 1) for index, one in enumerate(value)]
+    raise InvalidInputError(
+        f"{field} is {type(value).__name__}, which JSON can't hold; give text, a number, true, null, a list or mapping."
+    )
+
+
+def _native(value: Any) -> Any:
+    # A numpy scalar is not a JSON type, but holds one; known by its method so that numpy need not be imported.
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return value
+
+
+def _refuse_unstorable(field: str, value: str) -> None:
+    found = _SURROGATE.search(value)
+    if found:
+        raise InvalidInputError(
+            f"{field} has half a character (the lone surrogate U+{ord(found.group()):04X} at {found.start()}); "
+            "decode the source again, or replace it. Nothing was stored."
+        )
+    if "\x00" in value:
+        raise InvalidInputError(f"{field} has a NUL character at {value.index(chr(0))}; remove it. Nothing was stored.")

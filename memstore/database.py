@@ -1,0 +1,351 @@
+"""The one module that opens connections and sets pragmas: driver, extension, schema, transactions."""
+
+import importlib.resources
+import importlib.util
+import os
+import random
+import stat
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memstore.errors import (
+    BusyError,
+    DamagedStoreError,
+    MemstoreError,
+    NewerSchemaError,
+    NotAStoreError,
+    ReadOnlyError,
+    StorageError,
+)
+
+SCHEMA_VERSION = 1
+# "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
+APPLICATION_ID = 0x6D656D73
+BUSY_SECONDS = 15.0
+_HEADER = b"SQLite format 3\x00"
+_MINIMUM_SQLITE = (3, 43)
+
+
+class Database:
+    """One file: a connection for each thread that asks, and transactions on it.
+
+    Raises `NotAStoreError`, `NewerSchemaError`, `DamagedStoreError`, `ReadOnlyError` or `BusyError` when the file
+    can't be opened. A new file is created whole, readable by its owner alone.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self.path = Path(path).absolute()
+        self.vectors_unavailable: str | None = None
+        self.read_only_reason = "it was opened with read_only=True" if read_only else _why_read_only(self.path)
+        self._immutable = False
+        self._extension = _find_extension()
+        if isinstance(self._extension, MemstoreError):
+            self.vectors_unavailable = str(self._extension)
+        self._local = threading.local()
+        self._connections: list[apsw.Connection] = []
+        self._inherited: list[apsw.Connection] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        _check_path(self.path, may_create=self.read_only_reason is None)
+        with self._translated():
+            self._open()
+
+    @property
+    def read_only(self) -> bool:
+        return self.read_only_reason is not None
+
+    def connection(self) -> apsw.Connection:
+        """Return this thread's connection, opened when it is first asked for."""
+        if self._closed:
+            raise StorageError(f"{self.path.name} was closed; open the store again.")
+        if os.getpid() != self._pid:
+            self._forget_inherited()
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """One read transaction: all that is read inside comes from one state of the file."""
+        with self._translated():
+            connection = self.connection()
+            if connection.in_transaction:
+                yield connection
+                return
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                # An error can have ended the transaction already (a full disk does).
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """One write transaction: all of it or nothing, waiting for other writers up to `BUSY_SECONDS`."""
+        if self.read_only_reason is not None:
+            raise ReadOnlyError(f"{self.path.name} can't be changed: {self.read_only_reason}.")
+        with self._translated():
+            connection = self.connection()
+            self._begin_immediate(connection)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def size(self) -> int:
+        """Return the bytes of the file and of the log beside it."""
+        parts = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def close(self) -> None:
+        """Close every connection; the last one brings the write-ahead log back into the file. Can be called twice."""
+        if os.getpid() != self._pid:
+            self._forget_inherited()
+        with self._lock:
+            self._closed = True
+            connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.close()
+
+    def _forget_inherited(self) -> None:
+        # After a fork the parent's handles must be neither used nor closed: closing one drops the parent's locks.
+        # They are kept alive so that nothing collects them.
+        self._inherited.extend(self._connections)
+        self._connections = []
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def _open(self) -> None:
+        if not self.read_only:
+            _create_private(self.path)
+        connection = self.connection()
+        application_id = connection.pragma("application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        if application_id == 0 and tables == 0:
+            if self.read_only:
+                raise NotAStoreError(f"{self.path} is empty, and {self.read_only_reason}: there is nothing to read.")
+            self._use_wal(connection)
+            self._create(connection)
+        elif application_id != APPLICATION_ID:
+            raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
+        else:
+            self._check_schema(connection)
+            if not self.read_only:
+                self._use_wal(connection)
+
+    def _check_schema(self, connection: apsw.Connection) -> None:
+        try:
+            version = int(connection.execute("SELECT value FROM meta WHERE key = 'schema'").get)
+        except (apsw.SQLError, TypeError, ValueError) as error:
+            raise DamagedStoreError(f"{self.path} does not say which schema it has; restore a backup of it.") from error
+        if version > SCHEMA_VERSION:
+            raise NewerSchemaError(
+                f"{self.path} has schema {version} and this memstore knows schemas up to {SCHEMA_VERSION}; "
+                "upgrade memstore. The file was not changed."
+            )
+
+    def _create(self, connection: apsw.Connection) -> None:
+        self._begin_immediate(connection)
+        try:
+            # Another process may have been faster; then its schema is there and ours is not needed.
+            if connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
+                connection.execute(schema())
+                connection.execute("INSERT INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+                connection.pragma("application_id", APPLICATION_ID)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _connect(self) -> apsw.Connection:
+        if self.read_only and not self._immutable:
+            try:
+                return self._configured(apsw.SQLITE_OPEN_READONLY)
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                # A file in WAL mode needs a folder that can be written even to be read. Where that folder can't be
+                # written no one else is changing the file either, unless committed pages still wait in its log.
+                log = self.path.with_name(self.path.name + "-wal")
+                if log.exists() and log.stat().st_size:
+                    raise ReadOnlyError(
+                        f"{self.path} can't be read where it is: {log.name} holds memories and its folder can't be "
+                        "written; copy both files to a folder of your own and open the copy."
+                    ) from None
+                self._immutable = True
+        if self._immutable:
+            return self._configured(apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        return self._configured(apsw.SQLITE_OPEN_READWRITE)
+
+    def _configured(self, flags: int) -> apsw.Connection:
+        uri = flags & apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(self.path.as_uri() + "?immutable=1" if uri else str(self.path), flags=flags)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._connections.append(connection)
+        return connection
+
+    def _configure(self, connection: apsw.Connection) -> None:
+        connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+        # The first statement that reads the file: a file that is not SQLite, or can't be read, is found here.
+        connection.pragma("schema_version")
+        connection.pragma("foreign_keys", True)
+        # In WAL mode a power cut can take back the last commits but never damages the file.
+        connection.pragma("synchronous", "NORMAL")
+        # Vector scans read most of the file; mapped, they do so without copying each page.
+        connection.pragma("mmap_size", 1 << 31)
+        connection.pragma("temp_store", "MEMORY")
+        # A crafted file must not run functions from its schema.
+        connection.pragma("trusted_schema", False)
+        if isinstance(self._extension, str):
+            try:
+                connection.enable_load_extension(True)
+                connection.load_extension(self._extension)
+                connection.enable_load_extension(False)
+            except (apsw.Error, AttributeError) as error:
+                self.vectors_unavailable = (
+                    f"the sqlite-vec library can't be loaded from {self._extension} ({error}); "
+                    "reinstall sqlite-vec for this platform"
+                )
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        if connection.pragma("journal_mode") == "wal":
+            return
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                mode = connection.pragma("journal_mode", "wal")
+                break
+            except apsw.BusyError:
+                # The switch does not wait for the busy timeout by itself.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.001, 0.02))
+            except apsw.Error:
+                mode = connection.pragma("journal_mode", "delete")
+                break
+        if mode != "wal":
+            connection.pragma("synchronous", "FULL")
+            warnings.warn(
+                f"{self.path.name}: this disk can't hold a write-ahead log, so a rollback journal is used; "
+                "readers wait for writers.",
+                stacklevel=2,
+            )
+
+    @staticmethod
+    def _begin_immediate(connection: apsw.Connection) -> None:
+        if connection.in_transaction:
+            raise StorageError("a write was begun inside another transaction of the same thread.")
+        connection.execute("BEGIN IMMEDIATE")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the driver's errors into ours, each naming the file and a remedy."""
+        name = self.path.name
+        try:
+            yield
+        except apsw.BusyError as error:
+            raise BusyError(
+                f"{name} was locked by another process for more than {BUSY_SECONDS:.0f} seconds; try again."
+            ) from error
+        except apsw.NotADBError as error:
+            raise NotAStoreError(f"{self.path} is not a SQLite file; name another file.") from error
+        except apsw.CorruptError as error:
+            raise DamagedStoreError(f"{self.path} is damaged ({error}); restore a backup of it.") from error
+        except apsw.ReadOnlyError as error:
+            raise ReadOnlyError(f"{name} can't be changed: the disk or its permissions forbid it.") from error
+        except apsw.FullError as error:
+            raise StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.") from error
+        except apsw.CantOpenError as error:
+            raise NotAStoreError(f"{self.path} can't be opened ({error}); check the folder's permissions.") from error
+        except (apsw.IOError, apsw.NoMemError, apsw.TooBigError, apsw.SQLError, apsw.ConstraintError) as error:
+            raise StorageError(f"{name}: SQLite refused ({error}).") from error
+
+
+def all_rows(conn: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return all rows of a query."""
+    return conn.execute(sql, values).fetchall()
+
+
+def one_value(conn: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
+    """Return the one value of a query, None when it has no row."""
+    return conn.execute(sql, values).get
+
+
+def schema() -> str:
+    """Return schema.sql: inside the package when installed, at the top of the repository in an editable install."""
+    inside = importlib.resources.files("memstore").joinpath("schema.sql")
+    source = inside if inside.is_file() else Path(__file__).resolve().parent.parent / "schema.sql"
+    return source.read_text(encoding="utf-8")
+
+
+def sqlite_version() -> str:
+    """Return the version of the SQLite library in use."""
+    return str(apsw.sqlite_lib_version())
+
+
+def _find_extension() -> str | MemstoreError:
+    """Return the path of sqlite-vec's library, without importing its package (that costs a numpy import)."""
+    found = importlib.util.find_spec("sqlite_vec")
+    if found is None or not found.submodule_search_locations:
+        return MemstoreError("sqlite-vec is not installed; pip install sqlite-vec")
+    return os.path.join(found.submodule_search_locations[0], "vec0")
+
+
+def _check_path(path: Path, *, may_create: bool) -> None:
+    if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:2]) < _MINIMUM_SQLITE:
+        raise StorageError(
+            f"SQLite {apsw.sqlite_lib_version()} is too old, memstore needs 3.43; pip install --upgrade apsw"
+        )
+    if path.is_dir():
+        raise NotAStoreError(f"{path} is a folder; name a file in it, such as {path / 'memory.db'}.")
+    if not path.exists():
+        if not may_create:
+            raise NotAStoreError(f"{path} does not exist, and a store that is only read is not created.")
+        if not path.parent.is_dir():
+            raise NotAStoreError(f"{path} can't be created: the folder {path.parent} does not exist; make it first.")
+        return
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise NotAStoreError(f"{path} is not an ordinary file; name another.")
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(_HEADER))
+    except PermissionError as error:
+        raise NotAStoreError(f"{path} can't be read: its permissions forbid it.") from error
+    if start and start != _HEADER:
+        raise NotAStoreError(f"{path} is not a memstore file (it does not begin like SQLite); it was left as it is.")
+
+
+def _why_read_only(path: Path) -> str | None:
+    if path.exists() and not os.access(path, os.W_OK):
+        return "the file's permissions only let it be read"
+    if path.exists() and not os.access(path.parent, os.W_OK):
+        return f"the folder {path.parent} can't be written"
+    return None
+
+
+def _create_private(path: Path) -> None:
+    """Make the file before SQLite does, readable by its owner alone; the log beside it takes the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise NotAStoreError(f"{path} can't be created: {error.strerror}; choose another folder.") from error

@@ -1,0 +1,45 @@
+"""What can go wrong, each as one sentence: subject, value, limit, remedy."""
+
+
+class MemstoreError(Exception):
+    """The base of every error that memstore raises on purpose."""
+
+
+class InvalidInputError(MemstoreError, ValueError):
+    """The caller gave something that can't be stored or asked; nothing was written."""
+
+
+class NotFoundError(MemstoreError, LookupError):
+    """No memory has that id or key."""
+
+
+class NotAStoreError(MemstoreError):
+    """The path can't be, or is not, a memstore file."""
+
+
+class NewerSchemaError(MemstoreError):
+    """The file was made by a later memstore; it was not touched."""
+
+
+class DamagedStoreError(MemstoreError):
+    """SQLite says that the file is damaged."""
+
+
+class ReadOnlyError(MemstoreError):
+    """A write to a store that can only be read."""
+
+
+class BusyError(MemstoreError):
+    """Another process kept the file locked for longer than the wait."""
+
+
+class StorageError(MemstoreError):
+    """SQLite or the disk refused (full, input/output error, …); what was stored before is intact."""
+
+
+class EmbedderError(MemstoreError):
+    """An embedding model can't be found, can't be loaded, or gave no usable vectors."""
+
+
+class SignalUnavailableError(MemstoreError):
+    """A signal was asked for by name and can't take part."""

@@ -1,0 +1,203 @@
+"""Memories as JSON Lines and as Markdown: text in and out, no store."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from memstore import checks
+from memstore.errors import InvalidInputError
+from memstore.memories import Row
+from memstore.records import NewMemory
+
+# The metadata field that says which import a memory belongs to, so that pruning touches nothing else.
+IMPORTED_FROM = "imported_from"
+_NEW_FIELDS = tuple(NewMemory.__dataclass_fields__)
+_EXPORTED_FIELDS = (*_NEW_FIELDS, "id", "dated", "updated_at")
+_LONGEST_HEADING = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """An exported memory as read again: its row, and the entities that its caller had given."""
+
+    row: Row
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A known term of the user's: its name, kind and other spellings."""
+
+    name: str
+    kind: str
+    aliases: tuple[str, ...] = ()
+
+
+def memory_line(row: Row, given: Iterable[str]) -> str:
+    """Return a memory as one line of JSON that `read_line` turns into the same memory."""
+    created = checks.local(row.created_at, row.created_offset or 0)
+    fields = {
+        "id": row.id,
+        "key": row.key,
+        "namespace": row.namespace,
+        "text": row.text,
+        "author": row.author,
+        "thread": row.thread,
+        "position": row.position,
+        "language": row.language,
+        "created_at": created.isoformat(),
+        # Whether the caller gave that date; only then is it searched as text.
+        "dated": row.created_offset is not None,
+        "updated_at": row.updated_at,
+        "expires_at": row.expires_at,
+        "tags": list(row.tags),
+        "metadata": json.loads(row.metadata),
+        "entities": list(given),
+    }
+    return json.dumps(
+        {name: value for name, value in fields.items() if value not in (None, [], {})}, ensure_ascii=False
+    )
+
+
+def term_line(term: Term) -> str:
+    """Return a known term as one line of JSON."""
+    return json.dumps({"term": term.name, "kind": term.kind, "aliases": list(term.aliases)}, ensure_ascii=False)
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Term]:
+    """Yield what each line of JSON holds: an exported memory, a new one (the fields of `NewMemory`), a known term.
+
+    Raises `InvalidInputError` with the number of the first line that is none of these.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield _read_line(line.lstrip("\ufeff"))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"line {number}: {error}") from error
+
+
+def _read_line(line: str) -> checks.Checked | Restored | Term:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"this is not JSON ({error}); each line holds one JSON object.") from error
+    if not isinstance(fields, dict):
+        raise InvalidInputError(f"this is a JSON {type(fields).__name__}; each line holds one JSON object.")
+    if "term" in fields:
+        return Term(
+            name=str(checks.name("term", fields["term"])),
+            kind=checks.name("kind", fields.get("kind")) or "term",
+            aliases=checks.names("aliases", fields.get("aliases", ())),
+        )
+    unknown = sorted(set(fields) - set(_EXPORTED_FIELDS))
+    if unknown:
+        raise InvalidInputError(f"the field {unknown[0]!r} is unknown; the fields are {', '.join(_NEW_FIELDS)}.")
+    if "text" not in fields:
+        raise InvalidInputError("there is no field 'text'.")
+    given = {name: value for name, value in fields.items() if name in _NEW_FIELDS and value is not None}
+    found = checks.checked(NewMemory(**given))
+    if "id" not in fields or "updated_at" not in fields:
+        return found
+    return _restored(found, fields)
+
+
+def _restored(found: checks.Checked, fields: dict[str, Any]) -> Restored:
+    memory_id = fields["id"]
+    if isinstance(memory_id, bool) or not isinstance(memory_id, int) or not 0 < memory_id < 2**62:
+        raise InvalidInputError(f"id is {memory_id!r}; give a positive whole number.")
+    if found.created is None:
+        raise InvalidInputError("an exported memory has a created_at; there is none.")
+    return Restored(
+        row=Row(
+            id=memory_id,
+            key=found.key,
+            namespace=found.namespace,
+            text=found.text,
+            author=found.author,
+            thread=found.thread,
+            position=found.position,
+            language=found.language,
+            created_at=found.created.utc,
+            created_offset=found.created.offset if fields.get("dated", True) else None,
+            updated_at=checks.instant("updated_at", fields["updated_at"]).utc,
+            expires_at=found.expires.utc if found.expires else None,
+            metadata=checks.encoded(found.metadata or {}),
+            tags=tuple(sorted(found.tags)),
+        ),
+        given=found.entities,
+    )
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, UTF-8 with or without a byte order mark; raise `InvalidInputError` when it is not."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not UTF-8 text (byte {error.start}); convert it first.") from error
+    except OSError as error:
+        raise InvalidInputError(f"{path} can't be read: {error.strerror}.") from error
+
+
+def markdown_files(root: Path) -> list[tuple[Path, str]]:
+    """Return the Markdown files of a folder (or the one file) with their names in it, hidden folders left out."""
+    if not root.is_dir():
+        return [(root, root.name)]
+    found = []
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if path.suffix.lower() in (".md", ".markdown") and path.is_file() and not path.is_symlink() and not hidden:
+            found.append((path, inside.as_posix()))
+    return found
+
+
+def sections(text: str, name: str, *, namespace: str, imported_from: str) -> list[NewMemory]:
+    """Return a Markdown text as one memory a section, in order, each under the key `name#heading`.
+
+    A section is a heading (of any level) and what stands below it up to the next one; what stands before the first
+    heading has the key `name`. A heading that comes again gets `-2`, `-3`, … behind it.
+    """
+    from markdown_it import MarkdownIt
+
+    lines = text.splitlines(keepends=True)
+    front = _front_matter(lines)
+    tokens = MarkdownIt("commonmark").parse("".join(["\n"] * front + lines[front:]))
+    starts: list[tuple[int, str]] = [(0, "")]
+    for token, inline in pairwise(tokens):
+        # Headings inside quotes and lists belong to the section around them.
+        if token.type == "heading_open" and token.level == 0 and token.map is not None:
+            starts.append((token.map[0], inline.content.strip()))
+    found: list[NewMemory] = []
+    seen: dict[str, int] = {}
+    for (start, heading), (stop, _) in zip(starts, [*starts[1:], (len(lines), "")], strict=True):
+        body = "".join(lines[start:stop]).strip()
+        if not body:
+            continue
+        key = name if start == 0 and not heading else f"{name}#{' '.join(heading.split())[:_LONGEST_HEADING]}"
+        seen[key] = seen.get(key, 0) + 1
+        found.append(
+            NewMemory(
+                text=body,
+                key=key if seen[key] == 1 else f"{key}-{seen[key]}",
+                namespace=namespace,
+                thread=name,
+                position=len(found),
+                metadata={IMPORTED_FROM: imported_from},
+            )
+        )
+    return found
+
+
+def _front_matter(lines: list[str]) -> int:
+    """Return how many lines of YAML a file begins with; Markdown would read them as a rule and a heading."""
+    if not lines or lines[0].strip() != "---":
+        return 0
+    for number, line in enumerate(lines[1:], 1):
+        if line.strip() in ("---", "..."):
+            return number + 1
+    return 0

@@ -1,0 +1,176 @@
+"""Namespace, tags, metadata, time, thread and author as one SQL condition with bound values."""
+
+import json
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from memstore.database import one_value
+from memstore.errors import InvalidInputError
+
+_COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
+_MOST_CONDITIONS = 100
+_MOST_LEVELS = 20
+_LARGEST_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which memories may answer; times are UTC text as stored, `after` included and `before` not.
+
+    `where` maps a metadata path to a value or to operators. A path is the name of a field, or names joined by dots
+    for a field inside a field. Values are compared with their type: 7 equals 7.0 and never "7", true is not 1, null
+    is a null that is there. `$ne` is all that `$eq` is not, absent fields too; the four inequalities compare numbers
+    with numbers and text with text.
+    """
+
+    namespace: str | None = None
+    tags: tuple[str, ...] = ()
+    where: Mapping[str, Any] | None = None
+    after: str | None = None
+    before: str | None = None
+    thread: str | None = None
+    author: str | None = None
+
+    def condition(self, conn: apsw.Connection, now: str) -> "Condition | None":
+        """Return the condition on `memories m`, or None when every memory passes; expired ones never do.
+
+        Raises `InvalidInputError` on an unknown operator or a value that metadata can't hold.
+        """
+        parts: list[str] = []
+        values: list[Any] = []
+        for column, value in (("namespace", self.namespace), ("thread", self.thread), ("author", self.author)):
+            if value is not None:
+                parts.append(f"m.{column} = ?")
+                values.append(value)
+        for tag in self.tags:
+            parts.append("EXISTS (SELECT 1 FROM tags t WHERE t.memory_id = m.id AND t.tag = ?)")
+            values.append(tag)
+        if self.after is not None:
+            parts.append("m.created_at >= ?")
+            values.append(self.after)
+        if self.before is not None:
+            parts.append("m.created_at < ?")
+            values.append(self.before)
+        for path, wanted in (self.where or {}).items():
+            sql, bound = _metadata_condition(path, wanted)
+            parts.append(sql)
+            values.extend(bound)
+        if len(parts) > _MOST_CONDITIONS:
+            raise InvalidInputError(f"the filter has {len(parts)} conditions, at most {_MOST_CONDITIONS} are allowed.")
+        if one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE expires_at <= ?)", (now,)):
+            parts.append("(m.expires_at IS NULL OR m.expires_at > ?)")
+            values.append(now)
+        return Condition(sql=" AND ".join(parts), values=tuple(values)) if parts else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """SQL over `memories m` and the values bound to it."""
+
+    sql: str
+    values: tuple[Any, ...]
+
+    @property
+    def ids(self) -> str:
+        """The ids that pass, as a subquery; bind `values` to it."""
+        return f"(SELECT m.id FROM memories m WHERE {self.sql})"
+
+    @property
+    def passages(self) -> str:
+        """The passage ids of the memories that pass, as a subquery; bind `values` to it."""
+        return f"(SELECT p.id FROM passages p JOIN memories m ON m.id = p.memory_id WHERE {self.sql})"
+
+
+def _metadata_condition(path: str, wanted: Any) -> tuple[str, list[Any]]:
+    if not isinstance(path, str):
+        raise InvalidInputError(f"where: the path {path!r} is not text; name a metadata field.")
+    if not isinstance(wanted, Mapping):
+        wanted = {"$eq": wanted}
+    if not wanted:
+        raise InvalidInputError(f"where[{path!r}] is empty; give a value or one of {', '.join(_OPERATORS)}.")
+    parts: list[str] = []
+    values: list[Any] = []
+    for operator, value in wanted.items():
+        test, bound = _test(path, operator, value)
+        exists, path_values = _exists(path, test, bound)
+        negated = operator == "$ne" or (operator == "$exists" and not value)
+        parts.append(f"NOT {exists}" if negated else exists)
+        values.extend(path_values)
+    return " AND ".join(parts), values
+
+
+def _exists(path: str, test: str, bound: list[Any]) -> tuple[str, list[Any]]:
+    """Say that the field at `path` passes `test` (on columns type and value): the literal name, or name by name."""
+    path = unicodedata.normalize("NFC", path)
+    literal = f"EXISTS (SELECT 1 FROM json_each(m.metadata) f WHERE f.key = ? AND {test.replace('@', 'f')})"
+    names = path.split(".")
+    if len(names) == 1:
+        return literal, [path, *bound]
+    if len(names) > _MOST_LEVELS:
+        raise InvalidInputError(f"where: the path has {len(names)} levels, at most {_MOST_LEVELS} are allowed.")
+    tables = ["json_each(m.metadata) f0"]
+    for level in range(1, len(names)):
+        above = f"f{level - 1}"
+        tables.append(f"json_each(CASE {above}.type WHEN 'object' THEN {above}.value ELSE '{{}}' END) f{level}")
+    last = f"f{len(names) - 1}"
+    keys = " AND ".join(f"f{level}.key = ?" for level in range(len(names)))
+    nested = f"EXISTS (SELECT 1 FROM {', '.join(tables)} WHERE {keys} AND {test.replace('@', last)})"
+    return f"({literal} OR {nested})", [path, *bound, *names, *bound]
+
+
+def _test(path: str, operator: str, value: Any) -> tuple[str, list[Any]]:
+    if operator in ("$eq", "$ne"):
+        return _equals(path, value)
+    if operator == "$in":
+        if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
+            raise InvalidInputError(f"where[{path!r}]: $in takes a list of values, not {value!r}.")
+        tests = [_equals(path, one) for one in value]
+        if len(tests) > _MOST_CONDITIONS:
+            raise InvalidInputError(f"where[{path!r}]: $in has {len(tests)} values, at most {_MOST_CONDITIONS}.")
+        return "(" + (" OR ".join(sql for sql, _ in tests) or "0") + ")", [one for _, bound in tests for one in bound]
+    if operator == "$exists":
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"where[{path!r}]: $exists takes true or false, not {value!r}.")
+        return "1", []
+    if operator in _COMPARISONS:
+        plain = _plain(path, value)
+        if isinstance(plain, bool) or plain is None:
+            raise InvalidInputError(f"where[{path!r}]: {operator} compares numbers or text, not {value!r}.")
+        types = "@.type = 'text'" if isinstance(plain, str) else "@.type IN ('integer', 'real')"
+        return f"({types} AND @.value {_COMPARISONS[operator]} ?)", [plain]
+    raise InvalidInputError(
+        f"where[{path!r}]: unknown operator {operator!r}; the operators are {', '.join(_OPERATORS)}."
+    )
+
+
+def _equals(path: str, value: Any) -> tuple[str, list[Any]]:
+    plain = _plain(path, value)
+    if plain is None:
+        return "@.type = 'null'", []
+    if isinstance(plain, bool):
+        return f"@.type = '{json.dumps(plain)}'", []
+    types = "@.type = 'text'" if isinstance(plain, str) else "@.type IN ('integer', 'real')"
+    return f"({types} AND @.value = ?)", [plain]
+
+
+def _plain(path: str, value: Any) -> str | int | float | bool | None:
+    """Return a filter value as Python's own type: numpy scalars give theirs, text its composed form."""
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) <= _LARGEST_INTEGER:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise InvalidInputError(
+        f"where[{path!r}]: {value!r} is no value to compare with; give text, a number, true or null."
+    )

@@ -1,0 +1,125 @@
+"""Pure arithmetic on score arrays: raw scores of several signals to one score for each candidate."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memstore.errors import InvalidInputError
+from memstore.records import Weights
+
+Scores: TypeAlias = NDArray[np.float64]
+
+PROFILES: Mapping[str, Weights] = {
+    "default": Weights(keyword=0.4, semantic=0.4, entity=0.2),
+    "technical": Weights(keyword=0.6, semantic=0.2, entity=0.2),
+    "conceptual": Weights(keyword=0.3, semantic=0.5, entity=0.2),
+    "people": Weights(keyword=0.3, semantic=0.3, entity=0.4),
+}
+DEFAULT_FUSION = "minmax"
+# An entity score is a share already; stretched, a name that nearly all memories mention would count in full.
+BOUNDS: Mapping[str, tuple[float, float]] = {"entity": (0.0, 1.0)}
+Normalise: TypeAlias = Callable[[Scores, NDArray[np.bool_], tuple[float, float] | None], Scores]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """What fusion made of one signal: all arrays float64 of shape (candidates,)."""
+
+    normalised: Scores
+    ranks: NDArray[np.int64]
+    weight: float
+    contributions: Scores
+
+
+def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
+    """Return the caller's own weights, or those of a profile; raise `InvalidInputError` on what is neither."""
+    if profile not in PROFILES:
+        raise InvalidInputError(f"the profile {profile!r} is unknown; the profiles are {', '.join(PROFILES)}.")
+    if own is None:
+        return PROFILES[profile]
+    if isinstance(own, Mapping):
+        unknown = sorted(set(own) - {"keyword", "semantic", "entity", "boost"})
+        if unknown:
+            raise InvalidInputError(f"weights: {unknown[0]!r} is no signal; name keyword, semantic, entity or boost.")
+        own = Weights(**{name: float(value) for name, value in own.items()})
+    for name in ("keyword", "semantic", "entity", "boost"):
+        value = getattr(own, name)
+        if not 0 <= value < float("inf"):
+            raise InvalidInputError(f"weights: {name} is {value}; give a finite number that is not negative.")
+    if own.keyword + own.semantic + own.entity == 0:
+        raise InvalidInputError("weights: keyword, semantic and entity are all 0; at least one must count.")
+    return own
+
+
+def shares(own: Weights, signals: tuple[str, ...]) -> dict[str, float]:
+    """Return the weight of each signal that takes part, as shares that add up to 1 (all 0 if none counts)."""
+    given = {signal: float(getattr(own, signal)) for signal in signals}
+    total = sum(given.values())
+    return {signal: value / total if total else 0.0 for signal, value in given.items()}
+
+
+def minmax(raw: Scores, evidence: NDArray[np.bool_], bounds: tuple[float, float] | None = None) -> Scores:
+    """Return scores scaled to [0, 1]: the best of the candidates 1, the worst 0; equal evidence is 1, never 0.
+
+    `raw` is float64 of shape (candidates,), higher is better, NaN where the signal knows nothing; `evidence` says for
+    which candidates the score is evidence at all. What is no evidence gives 0. A raw 0 that is known takes part as
+    the worst, so that a weak match among memories that do not match at all is not nothing. `bounds` are those of a
+    signal whose scores mean the same in every list: they are used instead of the list's own.
+    """
+    known = np.isfinite(raw)
+    out = np.zeros(len(raw))
+    if not evidence.any():
+        return out
+    low, high = bounds or (float(raw[known].min()), float(raw[known].max()))
+    out[evidence] = 1.0 if high == low else (raw[evidence] - low) / (high - low)
+    return out
+
+
+METHODS: Mapping[str, Normalise] = {"minmax": minmax}
+
+
+def method(name: str | None) -> Normalise:
+    """Return a fusion method by its name, None being the store's default; raise `InvalidInputError` on others."""
+    name = DEFAULT_FUSION if name is None else name
+    if name not in METHODS:
+        raise InvalidInputError(f"the fusion {name!r} is unknown; the methods are {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def fuse(
+    raw: Mapping[str, Scores],
+    evidence: Mapping[str, NDArray[np.bool_]],
+    share: Mapping[str, float],
+    boosts: Scores,
+    ids: NDArray[np.int64],
+    normalise: Normalise = minmax,
+) -> tuple[Scores, NDArray[np.int64], dict[str, Fused]]:
+    """Return the score of each candidate, the order best first (ties by id), and the part of each signal.
+
+    The score is the sum of all contributions and the boost: it can be added up again from the parts.
+    """
+    parts: dict[str, Fused] = {}
+    total = np.array(boosts, dtype=np.float64)
+    for signal, scores in raw.items():
+        normalised = normalise(scores, evidence[signal], BOUNDS.get(signal))
+        contributions = normalised * share[signal]
+        parts[signal] = Fused(
+            normalised=normalised,
+            ranks=_ranks(scores, evidence[signal], ids),
+            weight=share[signal],
+            contributions=contributions,
+        )
+        total = total + contributions
+    return total, np.lexsort((ids, -total)), parts
+
+
+def _ranks(raw: Scores, evidence: NDArray[np.bool_], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ranks from 1 among the candidates with evidence, 0 for the others; ties by id."""
+    ranks = np.zeros(len(raw), dtype=np.int64)
+    order = np.lexsort((ids, -np.where(evidence, raw, -np.inf)))
+    found = order[: int(evidence.sum())]
+    ranks[found] = np.arange(1, len(found) + 1)
+    return ranks

@@ -1,0 +1,203 @@
+"""The source of truth: rows of `memories` and `tags`, written, read and counted."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import apsw
+
+from memstore import checks
+from memstore.analysis import spoken
+from memstore.database import all_rows, one_value
+from memstore.filters import Condition
+from memstore.records import Entity, Memory
+from memstore.semantic import digest
+
+Order: TypeAlias = Literal["newest", "oldest", "thread"]
+ORDERS: dict[str, str] = {
+    "newest": "m.created_at DESC, m.id DESC",
+    "oldest": "m.created_at, m.id",
+    "thread": "m.namespace, m.thread, m.position, m.id",
+}
+_NAMES = (
+    "id",
+    "key",
+    "namespace",
+    "text",
+    "author",
+    "thread",
+    "position",
+    "language",
+    "created_at",
+    "created_offset",
+    "updated_at",
+    "expires_at",
+    "metadata",
+)
+_COLUMNS = ", ".join(_NAMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A memory as stored; `id` is None until it is written. `language` is the caller's, `created_offset` too."""
+
+    id: int | None
+    key: str | None
+    namespace: str
+    text: str
+    author: str | None
+    thread: str | None
+    position: float | None
+    language: str | None
+    created_at: str
+    created_offset: int | None
+    updated_at: str
+    expires_at: str | None
+    metadata: str
+    tags: tuple[str, ...]
+
+    @property
+    def body(self) -> tuple[Any, ...]:
+        """What the indexes are made of: while it stays, they stay."""
+        dated = (self.created_at, self.created_offset) if self.created_offset is not None else None
+        return self.text, self.author, dated, self.language
+
+    def indexed_text(self, languages: Sequence[str]) -> str:
+        """What the keyword index reads: author, text, and the date when the caller gave one."""
+        said = self.text if self.author is None else f"{self.author}: {self.text}"
+        if self.created_offset is None:
+            return said
+        return f"{said} {spoken(checks.local(self.created_at, self.created_offset).date(), languages)}"
+
+    def embedded_text(self, start: int, stop: int) -> str:
+        """What a model reads of a passage: its text, led by the author."""
+        span = self.text[start:stop]
+        return span if self.author is None else f"{self.author}: {span}"
+
+    @property
+    def content_hash(self) -> bytes:
+        """The identity of a memory without a key: the same text by the same author in the same thread and namespace."""
+        return content_hash(self.namespace, self.author, self.thread, self.text)
+
+    @property
+    def row_hash(self) -> bytes:
+        """A hash of every field, to find damage by."""
+        return digest(json.dumps(dataclasses.astuple(self), ensure_ascii=False).encode())
+
+
+def content_hash(namespace: str, author: str | None, thread: str | None, text: str) -> bytes:
+    """Return the identity of a text; equal after Unicode and white space normalisation is equal, case counts."""
+    return digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
+
+
+def get(conn: apsw.Connection, memory_id: int) -> Row | None:
+    """Return the row of an id, expired or not."""
+    return _row(conn, "id = ?", memory_id)
+
+
+def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
+    """Return the row of a key in its namespace, expired or not."""
+    return _row(conn, "namespace = ? AND key = ?", namespace, key)
+
+
+def by_content(conn: apsw.Connection, identity: bytes, *, keyed: bool = True) -> Row | None:
+    """Return the first row with this identity, expired or not; with `keyed` false only rows without a key."""
+    return _row(conn, "content_hash = ?" + ("" if keyed else " AND key IS NULL"), identity)
+
+
+def write(conn: apsw.Connection, row: Row) -> Row:
+    """Insert a row, or overwrite the one of its id; return it with its id."""
+    if row.id is None:
+        # The id is part of the row's hash, so it is taken before the row is written.
+        last = one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0
+        row = dataclasses.replace(row, id=last + 1)
+    tags = tuple(sorted(row.tags))
+    row = dataclasses.replace(row, tags=tags)
+    values = [getattr(row, name) for name in _NAMES]
+    names = (*_NAMES, "content_hash", "row_hash")
+    marks = ", ".join("?" * len(names))
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+    conn.execute(
+        f"INSERT INTO memories ({', '.join(names)}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {changes}",
+        (*values, row.content_hash, row.row_hash),
+    )
+    conn.execute("DELETE FROM tags WHERE memory_id = ?", (row.id,))
+    conn.executemany("INSERT INTO tags (memory_id, tag) VALUES (?, ?)", [(row.id, tag) for tag in tags])
+    return row
+
+
+def remove(conn: apsw.Connection, memory_id: int) -> None:
+    """Delete a row and its tags; what is derived from it must be gone before."""
+    conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
+    conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))
+
+
+def end_of_thread(conn: apsw.Connection, namespace: str, thread: str) -> float:
+    """Return the position behind the last memory of a thread, 0 for a new one."""
+    last = one_value(conn, "SELECT max(position) FROM memories WHERE namespace = ? AND thread = ?", (namespace, thread))
+    return 0.0 if last is None else float(last) + 1.0
+
+
+def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
+    """Return memories by id, whole, from one statement."""
+    rows = all_rows(
+        conn,
+        f"SELECT {', '.join('m.' + name for name in _NAMES)},"
+        " (SELECT json_group_array(tag) FROM tags t WHERE t.memory_id = m.id),"
+        " (SELECT json_group_array(json_array(e.name, e.kind)) FROM memory_entities l"
+        "  JOIN entities e ON e.id = l.entity_id WHERE l.memory_id = m.id),"
+        " (SELECT languages FROM analysed a WHERE a.memory_id = m.id),"
+        " (SELECT json_group_array(e.name) FROM embedders e WHERE EXISTS"
+        "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND NOT EXISTS"
+        "   (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = e.id AND v.passage_id = p.id)))"
+        " FROM json_each(?) j JOIN memories m ON m.id = j.value",
+        (json.dumps(list(ids)),),
+    )
+    found: dict[int, Memory] = {}
+    for *fields, tags, entities, languages, pending in rows:
+        row = dict(zip(_NAMES, fields, strict=True))
+        detected = languages if languages and " " not in languages else None
+        found[row["id"]] = Memory(
+            id=row["id"],
+            key=row["key"],
+            namespace=row["namespace"],
+            text=row["text"],
+            author=row["author"],
+            thread=row["thread"],
+            position=row["position"],
+            language=row["language"] or detected,
+            created_at=checks.moment(row["created_at"]),
+            updated_at=checks.moment(row["updated_at"]),
+            expires_at=checks.moment(row["expires_at"]) if row["expires_at"] else None,
+            metadata=json.loads(row["metadata"]),
+            tags=tuple(sorted(json.loads(tags))),
+            entities=tuple(Entity(name=name, kind=kind) for name, kind in sorted(json.loads(entities))),
+            pending=tuple(json.loads(pending)),
+        )
+    return found
+
+
+def ids(conn: apsw.Connection, condition: Condition | None, order: str, limit: int, offset: int) -> list[int]:
+    """Return the ids that pass, in one of `ORDERS`."""
+    where, values = ("", ()) if condition is None else (f" WHERE {condition.sql}", condition.values)
+    rows = all_rows(
+        conn, f"SELECT m.id FROM memories m{where} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?", (*values, limit, offset)
+    )
+    return [memory_id for (memory_id,) in rows]
+
+
+def count(conn: apsw.Connection, condition: Condition | None) -> int:
+    """Return how many memories pass."""
+    where, values = ("", ()) if condition is None else (f" WHERE {condition.sql}", condition.values)
+    return int(one_value(conn, f"SELECT count(*) FROM memories m{where}", values))
+
+
+def _row(conn: apsw.Connection, where: str, *values: Any) -> Row | None:
+    found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories WHERE {where} ORDER BY id LIMIT 1", values)
+    if not found:
+        return None
+    fields: dict[str, Any] = dict(zip(_NAMES, found[0], strict=True))
+    tags = all_rows(conn, "SELECT tag FROM tags WHERE memory_id = ? ORDER BY tag", (fields["id"],))
+    return Row(**fields, tags=tuple(tag for (tag,) in tags))

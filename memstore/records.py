@@ -1,0 +1,230 @@
+"""The small frozen records that data flows down in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal, TypeAlias, overload
+
+# A time as callers may give it: a time or date of Python's, or ISO 8601 text. Without a zone it is local time.
+Moment: TypeAlias = datetime | date | str
+Outcome: TypeAlias = Literal["added", "merged", "updated", "unchanged"]
+Match: TypeAlias = Literal["any", "all", "all_then_any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMemory:
+    """A memory to be stored.
+
+    `key` is the caller's own name for it, unique in its namespace; `thread` and `position` its place in a
+    conversation, journal or document; `created_at` when it happened (now, when not given; only a date that is given
+    is searched as text); `entities` names that it mentions besides those found in it; `language` a code such as
+    `pt`, detected when not given. Times without a zone are local time.
+    """
+
+    text: str
+    key: str | None = None
+    namespace: str = "default"
+    author: str | None = None
+    thread: str | None = None
+    position: float | None = None
+    created_at: Moment | None = None
+    expires_at: Moment | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] | None = None
+    entities: Sequence[str] = ()
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A person, place, thing, code, path, address, … and in how many memories it is mentioned."""
+
+    name: str
+    kind: str
+    mentions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A stored memory; times are in UTC.
+
+    `pending` names the embedding spaces that have no vector of it yet. `outcome` says what a write did (`added`;
+    `merged` into the memory that already held this text; `updated`; `unchanged`) and is None on a memory that was
+    only read.
+    """
+
+    id: int
+    key: str | None
+    namespace: str
+    text: str
+    author: str | None
+    thread: str | None
+    position: float | None
+    language: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    metadata: Mapping[str, Any]
+    tags: tuple[str, ...]
+    entities: tuple[Entity, ...]
+    pending: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A span of a memory's text: `text == memory.text[start:stop]`."""
+
+    start: int
+    stop: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Memory ids and raw scores of one signal, best first; higher is better, in the unit of the signal.
+
+    `passages` gives the id of the passage that stands for a memory, where the signal looks at passages.
+    """
+
+    ids: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    passages: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What each signal counts for, as shares: they are divided by their sum over the signals that take part.
+
+    `boost` is added, scaled by rarity in [0, 1], to a memory that mentions an entity of the query.
+    """
+
+    keyword: float = 0.4
+    semantic: float = 0.4
+    entity: float = 0.2
+    boost: float = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalScore:
+    """What one signal says of one hit; `contribution == normalised * weight`.
+
+    `raw` is None where the signal knows nothing of the memory (it has no vector yet); `rank` counts from 1 among the
+    candidates that the signal found evidence for, None without evidence.
+    """
+
+    raw: float | None
+    normalised: float
+    rank: int | None
+    weight: float
+    contribution: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A memory that answers the query; `score` is the sum of all contributions and the boost.
+
+    `terms` are the words of the query that the memory holds, `entities` the names of the query that it mentions,
+    `passage` the span that answers best. `relevance` is None until the store can calibrate it.
+    """
+
+    memory: Memory
+    score: float
+    rank: int
+    relevance: float | None
+    signals: Mapping[str, SignalScore]
+    boost: float
+    passage: Passage | None
+    entities: tuple[str, ...]
+    terms: tuple[str, ...]
+
+    def explain(self) -> str:
+        """Return the score as text: a line for each signal, the boost, and what matched."""
+        lines = [f"score {self.score:.4f}"]
+        for name, signal in self.signals.items():
+            raw = "unknown" if signal.raw is None else f"{signal.raw:.4f}"
+            rank = "no evidence" if signal.rank is None else f"rank {signal.rank}"
+            lines.append(
+                f"  {name:<9}{signal.contribution:.4f} = {signal.normalised:.4f} x weight {signal.weight:.2f}"
+                f"  (raw {raw}, {rank})"
+            )
+        if self.boost:
+            lines.append(f"  {'boost':<9}{self.boost:.4f}")
+        if self.terms:
+            lines.append(f"  words     {', '.join(self.terms)}")
+        if self.entities:
+            lines.append(f"  entities  {', '.join(self.entities)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult(Sequence[Hit]):
+    """The hits of a search, best first, and how they came about.
+
+    `used` names the signals that took part, `skipped` those that did not and why, `timings` the milliseconds of
+    each stage.
+    """
+
+    query: str
+    hits: tuple[Hit, ...]
+    used: tuple[str, ...]
+    skipped: Mapping[str, str]
+    timings: Mapping[str, float]
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """An embedding space of the file: one model's vectors.
+
+    `vectors` counts passages that have one, `pending` those that wait, `refused` those of which the model gave no
+    usable vector (they are found by words and entities). `state` is `ready` or `filling` (not searched yet).
+    """
+
+    name: str
+    model_id: str
+    dimensions: int
+    state: str
+    vectors: int
+    pending: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a store holds; `embedder` says which model new memories go to, or why there is none."""
+
+    path: str
+    size_bytes: int
+    schema: int
+    sqlite: str
+    languages: tuple[str, ...]
+    memories: int
+    passages: int
+    entities: int
+    expired: int
+    namespaces: Mapping[str, int]
+    spaces: tuple[Space, ...]
+    embedder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import did, in memories; `removed` is what a pruning import took out."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0

@@ -1,0 +1,277 @@
+"""The search flow: three signals, one set of candidates, every score exact, one answer."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import numpy as np
+
+from memstore import entities, fusion, keyword, memories, semantic
+from memstore.analysis import Analyser, QueryWord, fold
+from memstore.database import Database
+from memstore.entities import QueryEntity
+from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
+from memstore.filters import Condition, Filter
+from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
+from memstore.semantic import StoredSpace, Vector
+from memstore.spaces import Spaces
+from memstore.writing import now
+
+SIGNALS = ("keyword", "semantic", "entity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A checked search: what is asked, of which memories, and how the signals are put together."""
+
+    query: str
+    k: int
+    depth: int
+    weights: Weights
+    fusion: str | None
+    filter: Filter
+    signals: tuple[str, ...] | None
+    match: Match
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scored:
+    """What a signal found and, once complete, what it says of every candidate: raw score by memory id."""
+
+    found: Candidates
+    complete: Callable[[Sequence[int]], Mapping[int, float]]
+
+
+class Searcher:
+    """Answers questions from one store."""
+
+    def __init__(self, database: Database, analyser: Analyser, spaces: Spaces) -> None:
+        self._database = database
+        self._analyser = analyser
+        self._spaces = spaces
+
+    def search(self, question: Question) -> SearchResult:
+        """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
+        clock = _Clock()
+        normalise = fusion.method(question.fusion)
+        wanted = question.signals or SIGNALS
+        skipped: dict[str, str] = {name: "not asked for" for name in SIGNALS if name not in wanted}
+        with clock("analyse"):
+            words = self._analyser.query(question.query)
+        if not words:
+            reason = "the query has no words"
+            return SearchResult(
+                query=question.query, hits=(), used=(), skipped=dict.fromkeys(SIGNALS, reason), timings={}
+            )
+        with self._database.read() as conn:
+            condition = question.filter.condition(conn, now())
+            asked = None
+            if "semantic" in wanted and self._database.vectors_unavailable is not None:
+                skipped["semantic"] = self._database.vectors_unavailable
+            elif "semantic" in wanted:
+                asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
+            scored: dict[str, _Scored] = {}
+            names: tuple[QueryEntity, ...] = ()
+            if "keyword" in wanted:
+                with clock("keyword"):
+                    scored["keyword"] = self._keyword(conn, question, words, condition)
+            if "entity" in wanted:
+                with clock("entity"):
+                    names = entities.of_query(conn, question.query)
+                    scored["entity"] = _entity(conn, question, names, condition)
+            passages: dict[int, int] = {}
+            if asked is not None:
+                with clock("embed"):
+                    answer = asked.result()
+                if isinstance(answer, str):
+                    skipped["semantic"] = answer
+                else:
+                    with clock("semantic"):
+                        scored["semantic"] = _semantic(conn, question, *answer, condition, passages)
+            if question.signals is not None:
+                _refuse_skipped(question.signals, skipped)
+            used = tuple(name for name in SIGNALS if name in scored)
+            with clock("complete"):
+                ids = sorted({one for name in used for one in scored[name].found.ids})
+                raw = {name: _row(ids, scored[name].complete(ids)) for name in used}
+                held = entities.mentioned(conn, names, ids)
+            with clock("fuse"):
+                boosts = np.array([_boost(question.weights, held.get(one, ())) for one in ids], dtype=np.float64)
+                total, order, parts = fusion.fuse(
+                    raw,
+                    {name: np.isfinite(raw[name]) & ((raw[name] > 0) | (name == "semantic")) for name in used},
+                    fusion.shares(question.weights, used),
+                    boosts,
+                    np.array(ids, dtype=np.int64),
+                    normalise,
+                )
+            with clock("read"):
+                best = [ids[index] for index in order[: question.k]]
+                there = memories.read(conn, best)
+                matched = keyword.matched(conn, words, best)
+                spans = _passages(conn, there, passages, matched)
+        hits = tuple(
+            Hit(
+                memory=there[ids[index]],
+                score=float(total[index]),
+                rank=rank,
+                relevance=None,
+                signals={
+                    name: SignalScore(
+                        raw=float(raw[name][index]) if np.isfinite(raw[name][index]) else None,
+                        normalised=float(part.normalised[index]),
+                        rank=int(part.ranks[index]) or None,
+                        weight=part.weight,
+                        contribution=float(part.contributions[index]),
+                    )
+                    for name, part in parts.items()
+                },
+                boost=float(boosts[index]),
+                passage=spans.get(ids[index]),
+                entities=tuple(one.name for one in held.get(ids[index], ())),
+                terms=matched.get(ids[index], ()),
+            )
+            for rank, index in enumerate(order[: question.k].tolist(), 1)
+        )
+        return SearchResult(query=question.query, hits=hits, used=used, skipped=skipped, timings=clock.timings)
+
+    @staticmethod
+    def _keyword(
+        conn: apsw.Connection, question: Question, words: Sequence[QueryWord], condition: Condition | None
+    ) -> _Scored:
+        found, expression = keyword.search(conn, words, condition, question.depth, question.match)
+        # A memory without a word of the query scores a known 0, which is no evidence.
+        return _Scored(
+            found=found,
+            complete=lambda ids: dict.fromkeys(ids, 0.0) | keyword.complete(conn, expression, ids),
+        )
+
+
+def _entity(
+    conn: apsw.Connection, question: Question, names: tuple[QueryEntity, ...], condition: Condition | None
+) -> _Scored:
+    def complete(ids: Sequence[int]) -> dict[int, float]:
+        held = entities.mentioned(conn, names, ids)
+        return {one: entities.share(names, held.get(one, ())) for one in ids}
+
+    return _Scored(found=entities.search(conn, names, condition, question.depth), complete=complete)
+
+
+def _semantic(
+    conn: apsw.Connection,
+    question: Question,
+    space: StoredSpace,
+    vector: Vector,
+    condition: Condition | None,
+    passages: dict[int, int],
+) -> _Scored:
+    def complete(ids: Sequence[int]) -> dict[int, float]:
+        exact = semantic.complete(conn, space, vector, ids)
+        passages.update(exact.passages)
+        return dict(zip(exact.ids, exact.scores, strict=True))
+
+    return _Scored(found=semantic.search(conn, space, vector, condition, question.depth), complete=complete)
+
+
+class _Embedding:
+    """The query's vector and its space, found beside the other signals; what goes wrong is kept as a sentence."""
+
+    def __init__(self, spaces: Spaces, stored: Sequence[StoredSpace], query: str) -> None:
+        self._result: tuple[StoredSpace, Vector] | str = "the embedder ended without an answer"
+        # A thread of its own for each search, since a pool does not outlive a fork.
+        self._thread = threading.Thread(target=self._embed, args=(spaces, stored, query), daemon=True)
+        self._thread.start()
+
+    def _embed(self, spaces: Spaces, stored: Sequence[StoredSpace], query: str) -> None:
+        space = spaces.for_search(stored)
+        try:
+            self._result = space if isinstance(space, str) else (space, spaces.query(query))
+        except EmbedderError as error:
+            self._result = str(error)
+
+    def result(self) -> tuple[StoredSpace, Vector] | str:
+        self._thread.join()
+        return self._result
+
+
+class _Clock:
+    """Milliseconds a stage."""
+
+    def __init__(self) -> None:
+        self.timings: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[stage] = (time.perf_counter() - start) * 1000
+
+
+def signal_names(signals: Any) -> tuple[str, ...] | None:
+    """Return the signals a caller names, in their fixed order; raise `InvalidInputError` on an unknown one."""
+    if signals is None:
+        return None
+    given = (signals,) if isinstance(signals, str) else tuple(signals)
+    unknown = [name for name in given if name not in SIGNALS]
+    if unknown or not given:
+        raise InvalidInputError(
+            f"signals: {unknown[0]!r} is unknown; name some of {', '.join(SIGNALS)}."
+            if unknown
+            else f"signals is empty; name some of {', '.join(SIGNALS)}, or leave it out for all."
+        )
+    return tuple(name for name in SIGNALS if name in given)
+
+
+def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str]) -> None:
+    for name in named:
+        if name in skipped:
+            raise SignalUnavailableError(f"the {name} signal can't take part: {skipped[name]}.")
+
+
+def _row(ids: Sequence[int], scores: Mapping[int, float]) -> fusion.Scores:
+    return np.array([scores.get(one, np.nan) for one in ids], dtype=np.float64)
+
+
+def _boost(weights: Weights, held: Sequence[QueryEntity]) -> float:
+    return weights.boost * max((one.rarity for one in held), default=0.0)
+
+
+def _passages(
+    conn: apsw.Connection,
+    there: Mapping[int, Memory],
+    best: Mapping[int, int],
+    matched: Mapping[int, tuple[str, ...]],
+) -> dict[int, Passage]:
+    """Return the passage that stands for each memory: the nearest one, else the one with most words of the query."""
+    rows = conn.execute(
+        "SELECT memory_id, id, start, stop FROM passages"
+        " WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY id",
+        (json.dumps(list(there)),),
+    )
+    spans: dict[int, list[tuple[int, int, int]]] = {}
+    for memory_id, passage_id, start, stop in rows:
+        spans.setdefault(memory_id, []).append((passage_id, start, stop))
+    found: dict[int, Passage] = {}
+    for memory_id, own in spans.items():
+        text = there[memory_id].text
+        if memory_id in best:
+            _, start, stop = next(span for span in own if span[0] == best[memory_id])
+        elif len(own) == 1:
+            _, start, stop = own[0]
+        else:
+            wanted = [fold(word) for word in matched.get(memory_id, ())]
+            _, start, stop = max(own, key=lambda span: _held(text[span[1] : span[2]], wanted))
+        found[memory_id] = Passage(start=start, stop=stop, text=text[start:stop])
+    return found
+
+
+def _held(text: str, words: Sequence[str]) -> int:
+    folded = fold(text)
+    return sum(word in folded for word in words)

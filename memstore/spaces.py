@@ -1,0 +1,192 @@
+"""`store.spaces`: the embedding spaces of a file, and the model that fills and asks them."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import apsw
+
+from memstore import semantic
+from memstore.database import Database, one_value
+from memstore.embedding import Embedder, Model, resolve
+from memstore.errors import EmbedderError
+from memstore.memories import get
+from memstore.records import Space
+from memstore.semantic import StoredSpace, Vector, digest
+
+_FILL_BATCH = 64
+
+
+# The vectors of some texts by the hash of each; None is a text that the model gives no usable vector for.
+Vectors: TypeAlias = dict[bytes, Vector | None]
+
+
+class Spaces:
+    """The embedding spaces of one store.
+
+    What goes wrong with a model is kept as a sentence (`why_not`) and costs the semantic signal alone.
+    """
+
+    def __init__(self, database: Database, embedder: str | Embedder | None) -> None:
+        self._database = database
+        self._model: Model | None = None
+        self._why_not = ""
+        with database.read() as conn:
+            made_with = [space.spec for space in semantic.spaces(conn)]
+        try:
+            self._model, self._why_not = resolve(embedder, made_with)
+        except EmbedderError as error:
+            self._why_not = str(error)
+
+    def list(self) -> tuple[Space, ...]:
+        """Return every space with how many passages have a vector in it, wait for one, or were refused one."""
+        with self._database.read() as conn:
+            return tuple(_counted(conn, space) for space in semantic.spaces(conn))
+
+    def describe(self) -> str:
+        """Say in one line which model new memories go to, or why there is none."""
+        if self._database.vectors_unavailable is not None:
+            return self._database.vectors_unavailable
+        if self._model is None:
+            return self._why_not
+        try:
+            return self._model.model_id
+        except EmbedderError as error:
+            return str(error)
+
+    def fill(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Embed every passage that waits for a vector of the store's model; return how many were embedded.
+
+        A model that has no space in this file yet gets one beside the others; it is searched once every passage has
+        its vector. Each batch is a transaction, so an interrupted run goes on where it stopped. `progress` is called
+        with the passages done and the passages to do. Raises `EmbedderError` when there is no model or it fails.
+        """
+        model = self._required()
+        with self._database.write() as conn:
+            semantic.sweep(conn)
+            space = self._matching(semantic.spaces(conn), model) or self._added(conn, model, state="filling")
+            total = semantic.counts(conn, space)[1]
+        done = 0
+        while True:
+            with self._database.read() as conn:
+                batch = semantic.pending(conn, space, _FILL_BATCH)
+                texts = {passage_id: _waiting(conn, memory_id, a, b) for passage_id, memory_id, a, b in batch}
+            if not batch:
+                break
+            found = self._embedded(model, list(texts.values()))
+            with self._database.write() as conn:
+                # A memory that was changed meanwhile has new passages; the old ones are gone.
+                there = {row[0] for row in semantic.pending(conn, space, len(batch)) if row[0] in texts}
+                rows = [(one, digest(text.encode()), found[digest(text.encode())]) for one, text in texts.items()]
+                semantic.index(conn, space, [row for row in rows if row[0] in there])
+            done += len(batch)
+            if progress is not None:
+                progress(done, max(total, done))
+        with self._database.write() as conn:
+            if semantic.counts(conn, space)[1] == 0:
+                semantic.set_state(conn, space, "ready")
+        return done
+
+    def embed(self, texts: Sequence[str]) -> Vectors | None:
+        """Return the vectors of passages to be stored, or None when there is no model, no place, or it failed."""
+        if self._model is None or self._database.vectors_unavailable is not None or not texts:
+            return None
+        try:
+            with self._database.read() as conn:
+                stored = semantic.spaces(conn)
+            if stored and self._matching(stored, self._model) is None:
+                return None
+            return self._embedded(self._model, texts)
+        except EmbedderError as error:
+            self._why_not = str(error)
+            return None
+
+    def for_writing(self, conn: apsw.Connection) -> StoredSpace | None:
+        """Return the space that new vectors go to; the first model of a file gets its space here."""
+        if self._model is None or self._database.vectors_unavailable is not None:
+            return None
+        stored = semantic.spaces(conn)
+        if not stored:
+            waiting = one_value(conn, "SELECT EXISTS (SELECT 1 FROM passages)")
+            return self._added(conn, self._model, state="filling" if waiting else "ready")
+        return self._matching(stored, self._model)
+
+    def for_search(self, stored: Sequence[StoredSpace]) -> StoredSpace | str:
+        """Return which of the file's spaces a query is asked in, or why none can be. Loads the model; no SQL."""
+        if self._model is None:
+            return self._why_not
+        if not stored:
+            return "no memory has a vector yet; memstore embedders fill makes them"
+        try:
+            space = self._matching(stored, self._model)
+            if space is not None:
+                return space if space.state == "ready" else f"the vectors of {space.name} are still being made"
+            other, own = stored[-1], self._model.opened()
+        except EmbedderError as error:
+            return str(error)
+        return (
+            f"the vectors of this file come from {other.model_id} ({other.dimensions} dimensions), not from"
+            f" {own.model_id} ({own.dimensions}) as it answers now; memstore embedders fill adds a space for it"
+        )
+
+    def query(self, text: str) -> Vector:
+        """Return the vector of a query. Raises `EmbedderError` when the model fails or gives no usable one."""
+        vector = self._required().query(text)
+        if vector is None:
+            raise EmbedderError("the embedder gave no usable vector for this query")
+        return vector
+
+    def _required(self) -> Model:
+        if self._database.vectors_unavailable is not None:
+            raise EmbedderError(self._database.vectors_unavailable)
+        if self._model is None:
+            raise EmbedderError(self._why_not)
+        return self._model
+
+    @staticmethod
+    def _embedded(model: Model, texts: Sequence[str]) -> Vectors:
+        distinct = list(dict.fromkeys(texts))
+        vectors = model.passages(distinct)
+        # Asked for now, so that the transaction that stores the vectors never waits for the model.
+        model.fingerprint()
+        return {digest(text.encode()): one for text, one in zip(distinct, vectors, strict=True)}
+
+    @staticmethod
+    def _matching(stored: Sequence[StoredSpace], model: Model) -> StoredSpace | None:
+        for space in stored:
+            if space.model_id == model.model_id and model.made(space.fingerprint):
+                return space
+        return None
+
+    @staticmethod
+    def _added(conn: apsw.Connection, model: Model, *, state: str) -> StoredSpace:
+        query_prefix, passage_prefix = model.prefixes
+        taken = {space.name for space in semantic.spaces(conn)}
+        names = (model.model_id if n == 1 else f"{model.model_id}-{n}" for n in range(1, len(taken) + 2))
+        return semantic.add_space(
+            conn,
+            name=next(name for name in names if name not in taken),
+            spec=model.spec,
+            model_id=model.model_id,
+            fingerprint=model.fingerprint(),
+            query_prefix=query_prefix,
+            passage_prefix=passage_prefix,
+            state=state,
+        )
+
+
+def _counted(conn: apsw.Connection, space: StoredSpace) -> Space:
+    vectors, pending, refused = semantic.counts(conn, space)
+    return Space(
+        name=space.name,
+        model_id=space.model_id,
+        dimensions=space.dimensions,
+        state=space.state,
+        vectors=vectors,
+        pending=pending,
+        refused=refused,
+    )
+
+
+def _waiting(conn: apsw.Connection, memory_id: int, start: int, stop: int) -> str:
+    row = get(conn, memory_id)
+    return "" if row is None else row.embedded_text(start, stop)

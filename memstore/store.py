@@ -1,0 +1,512 @@
+"""`MemoryStore`: one file, opened; what a person does with it."""
+
+import builtins
+import dataclasses
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO, TypeAlias
+
+import apsw
+
+from memstore import checks, entities, exchange, fusion, memories, writing
+from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
+from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
+from memstore.embedding import Embedder
+from memstore.errors import InvalidInputError, NotFoundError, StorageError
+from memstore.filters import Filter
+from memstore.records import (
+    Entity,
+    ImportReport,
+    Match,
+    Memory,
+    Moment,
+    NewMemory,
+    Outcome,
+    SearchResult,
+    Stats,
+    Weights,
+)
+from memstore.searching import Question, Searcher, signal_names
+from memstore.spaces import Spaces
+from memstore.terms import Terms
+from memstore.writing import Planner, Writer
+
+# Called with how many are done and how many there are.
+Progress: TypeAlias = Callable[[int, int], None]
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_LARGEST_NUMBER = 2**31
+
+
+class _Unset:
+    """The absence of a change, since None is a value."""
+
+
+_UNSET: Any = _Unset()
+
+
+class MemoryStore:
+    """A memory store in one SQLite file, made on first use.
+
+    `embedder` is `"auto"` (what the file was made with, else the bundled model if it is installed, else none),
+    `"bundled"`, `"fastembed:FOLDER"`, `"fastembed:NAME"`, `"none"`, or an object with the methods of `Embedder`; when
+    it can't be had the store works on words and entities, and each answer says so. `languages` are the languages
+    that words are stemmed in; a file keeps those that it was made with. One store object serves many threads; close
+    it, or use it in a `with`.
+
+    Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
+    `NewerSchemaError`, `InvalidInputError` (languages or embedder that mean nothing).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        embedder: str | Embedder | None = "auto",
+        reranker: None = None,
+        languages: Sequence[str] = LANGUAGES,
+        read_only: bool = False,
+    ) -> None:
+        if reranker is not None:
+            raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
+        wanted = _languages(languages)
+        self._database = Database(path, read_only=read_only)
+        try:
+            self._analyser = Analyser(self._agreed_languages(wanted))
+            self.spaces = Spaces(self._database, embedder)
+        except BaseException:
+            self._database.close()
+            raise
+        self.terms = Terms(self._database)
+        self._writer = Writer(self._database, self._analyser, self.spaces)
+        self._searcher = Searcher(self._database, self._analyser, self.spaces)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the store can't be used after. Can be called twice."""
+        self._database.close()
+
+    def add(
+        self,
+        text: str,
+        *,
+        key: str | None = None,
+        namespace: str = "default",
+        author: str | None = None,
+        thread: str | None = None,
+        position: float | None = None,
+        created_at: Moment | None = None,
+        expires_at: Moment | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        entities: Sequence[str] = (),
+        language: str | None = None,
+    ) -> Memory:
+        """Store one memory and return it; its `outcome` says whether it is new, and `pending` what waits for a vector.
+
+        The same text (after Unicode and white space normalisation) by the same author in the same thread and
+        namespace is the same memory: tags, metadata and entities are merged into it. A `key` is the identity
+        instead: the memory under that key takes the text and every other field that is given. Raises
+        `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
+        """
+        new = NewMemory(
+            text=text,
+            key=key,
+            namespace=namespace,
+            author=author,
+            thread=thread,
+            position=position,
+            created_at=created_at,
+            expires_at=expires_at,
+            tags=tags,
+            metadata=metadata,
+            entities=entities,
+            language=language,
+        )
+        return self.add_many([new])[0]
+
+    def add_many(self, items: Iterable[NewMemory], *, progress: Progress | None = None) -> builtins.list[Memory]:
+        """Store many memories and return them in the order given.
+
+        All are checked before the first is written. They are written in batches, each whole or not at all; a run
+        that was interrupted can be repeated, since what is there already is found again.
+        """
+        planners: builtins.list[tuple[Planner, int]] = []
+        for number, item in enumerate(items):
+            if not isinstance(item, NewMemory):
+                raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
+            try:
+                planners.append((writing.adding(checks.checked(item)), len(item.text)))
+            except InvalidInputError as error:
+                if number == 0:
+                    raise
+                raise InvalidInputError(f"item {number}: {error}") from error
+        return self._stored(planners, progress)
+
+    def get(self, id: int | None = None, *, key: str | None = None, namespace: str = "default") -> Memory | None:
+        """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired."""
+        if (id is None) == (key is None):
+            raise InvalidInputError("get takes an id or a key: give one of the two.")
+        with self._database.read() as conn:
+            row = memories.get(conn, _id(id)) if id is not None else memories.by_key(conn, namespace, str(key))
+            if row is None or row.id is None or (row.expires_at is not None and row.expires_at <= writing.now()):
+                return None
+            return memories.read(conn, [row.id])[row.id]
+
+    def update(
+        self,
+        id: int,
+        *,
+        text: str = _UNSET,
+        key: str | None = _UNSET,
+        namespace: str = _UNSET,
+        author: str | None = _UNSET,
+        thread: str | None = _UNSET,
+        position: float = _UNSET,
+        created_at: Moment = _UNSET,
+        expires_at: Moment | None = _UNSET,
+        tags: Sequence[str] = _UNSET,
+        metadata: Mapping[str, Any] = _UNSET,
+        entities: Sequence[str] = _UNSET,
+        language: str | None = _UNSET,
+    ) -> Memory:
+        """Set the fields given, each in place of what it was; None takes a field away. Return the memory.
+
+        Every index follows, vectors too. Raises `NotFoundError` when there is no such memory, `InvalidInputError`
+        when another memory has that key or holds that text.
+        """
+        changes: dict[str, Any] = {}
+        if text is not _UNSET:
+            changes["text"] = checks.text(text)
+        if namespace is not _UNSET:
+            changes["namespace"] = checks.namespace(namespace)
+        for field, value in (("author", author), ("thread", thread), ("language", language)):
+            if value is not _UNSET:
+                changes[field] = checks.name(field, value)
+        if key is not _UNSET:
+            changes["key"] = checks.name("key", key, longest=checks.LONGEST_KEY)
+        if position is not _UNSET:
+            changes["position"] = checks.position(position)
+        if created_at is not _UNSET:
+            created = checks.instant("created_at", created_at)
+            changes |= {"created_at": created.utc, "created_offset": created.offset}
+        if expires_at is not _UNSET:
+            changes["expires_at"] = None if expires_at is None else checks.instant("expires_at", expires_at).utc
+        if tags is not _UNSET:
+            changes["tags"] = tuple(sorted(checks.names("tags", tags)))
+        if metadata is not _UNSET:
+            changes["metadata"] = checks.encoded(checks.metadata(metadata))
+        if entities is not _UNSET:
+            changes["entities"] = checks.names("entities", entities)
+        return self._stored([(writing.changing(_id(id), changes), len(changes.get("text", "")))])[0]
+
+    def delete(self, ids: int | Iterable[int]) -> int:
+        """Take memories out of every index and table; return how many there were."""
+        return self._writer.delete([_id(one) for one in ([ids] if isinstance(ids, int) else ids)])
+
+    def list(
+        self,
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        order: memories.Order = "newest",
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+    ) -> builtins.list[Memory]:
+        """Return memories that pass the filters: `newest` or `oldest` first, or in the order of their threads."""
+        chosen = _filter(namespace, tags, where, after, before, thread, author)
+        if order not in memories.ORDERS:
+            raise InvalidInputError(f"order is {order!r}; give one of {', '.join(memories.ORDERS)}.")
+        limit, offset = _whole("limit", limit, least=1), _whole("offset", offset, least=0)
+        with self._database.read() as conn:
+            condition = chosen.condition(conn, writing.now())
+            found = memories.ids(conn, condition, order, limit, offset)
+            there = memories.read(conn, found)
+        return [there[one] for one in found]
+
+    def count(
+        self,
+        *,
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+    ) -> int:
+        """Return how many memories pass the filters."""
+        chosen = _filter(namespace, tags, where, after, before, thread, author)
+        with self._database.read() as conn:
+            return memories.count(conn, chosen.condition(conn, writing.now()))
+
+    def search(
+        self,
+        query: str,
+        k: int = 3,
+        *,
+        profile: str = "default",
+        weights: Weights | Mapping[str, float] | None = None,
+        fusion: str | None = None,
+        depth: int = 50,
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+        signals: Sequence[str] | None = None,
+        match: Match = "any",
+        rerank: bool = False,
+        min_relevance: float | None = None,
+    ) -> SearchResult:
+        """Return the `k` memories that answer `query` best, each with its explanation.
+
+        The query is plain text, never syntax; one without any word gives an empty answer that says so. Each signal
+        offers its best `depth` (at least `k`) of the memories that pass the filters; all of them get their exact
+        score from every signal. `namespace=None` searches all; `after` includes its instant, `before` does not;
+        `tags` must all be there; `where` is as in `Filter`. `weights` (or a `profile`: default, technical,
+        conceptual, people) are shares of the signals that take part; a signal that can't is in `skipped` with the
+        reason. `signals` names the only ones wanted: then one that can't take part raises
+        `SignalUnavailableError`. Raises `InvalidInputError` on any other argument that means nothing.
+        """
+        if not isinstance(query, str):
+            raise InvalidInputError(f"query is {type(query).__name__}, not str.")
+        if min_relevance is not None:
+            raise InvalidInputError(
+                "min_relevance: this version of memstore has no calibrated relevance; leave it out."
+            )
+        k = _whole("k", k, least=1)
+        question = Question(
+            query=_UNSTORABLE.sub(" ", query),
+            k=k,
+            depth=max(k, _whole("depth", depth, least=1)),
+            weights=_weights(profile, weights),
+            fusion=fusion,
+            filter=_filter(namespace, tags, where, after, before, thread, author),
+            signals=signal_names(signals),
+            match=match,
+        )
+        found = self._searcher.search(question)
+        if not rerank:
+            return found
+        return dataclasses.replace(found, skipped={**found.skipped, "rerank": "this version has no second stage"})
+
+    def entities(self, *, limit: int = 50) -> builtins.list[Entity]:
+        """Return the entities that most memories mention, with how many do."""
+        with self._database.read() as conn:
+            return entities.most_mentioned(conn, _whole("limit", limit, least=1))
+
+    def stats(self) -> Stats:
+        """Return what the file holds, how much of it has vectors, and which model new memories go to."""
+        with self._database.read() as conn:
+            moment = writing.now()
+            expired = one_value(conn, "SELECT count(*) FROM memories WHERE expires_at <= ?", (moment,))
+            by_namespace = all_rows(
+                conn,
+                "SELECT namespace, count(*) FROM memories WHERE expires_at IS NULL OR expires_at > ?"
+                " GROUP BY namespace ORDER BY namespace",
+                (moment,),
+            )
+            passages = one_value(conn, "SELECT count(*) FROM passages")
+            names = one_value(conn, "SELECT count(*) FROM entities")
+        return Stats(
+            path=str(self._database.path),
+            size_bytes=self._database.size(),
+            schema=SCHEMA_VERSION,
+            sqlite=sqlite_version(),
+            languages=self._analyser.languages,
+            memories=sum(number for _, number in by_namespace),
+            passages=passages,
+            entities=names,
+            expired=expired,
+            namespaces=dict(by_namespace),
+            spaces=self.spaces.list(),
+            embedder=self.spaces.describe(),
+        )
+
+    def export(self, destination: TextIO | str | os.PathLike[str], *, namespace: str | None = None) -> int:
+        """Write every memory (of a namespace) and every known term as JSON Lines; return how many memories.
+
+        A path is made anew, readable by its owner alone; one that exists is refused. Memories that have expired are
+        left out. `import_jsonl` brings all of it back: ids, keys, times, tags, metadata, entities.
+        """
+        if isinstance(destination, io.TextIOBase) or hasattr(destination, "write"):
+            return self._export(destination, namespace)
+        try:
+            handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
+        except OSError as error:
+            raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
+        with open(handle, "w", encoding="utf-8") as file:
+            return self._export(file, namespace)
+
+    def import_jsonl(self, lines: Iterable[str], *, progress: Progress | None = None) -> ImportReport:
+        """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
+
+        All lines are checked before the first memory is written. Importing the same lines again adds nothing.
+        """
+        planners: builtins.list[tuple[Planner, int]] = []
+        terms: builtins.list[exchange.Term] = []
+        for found in exchange.read_lines(lines):
+            if isinstance(found, exchange.Term):
+                terms.append(found)
+            elif isinstance(found, exchange.Restored):
+                planners.append((writing.restoring(found.row, found.given), len(found.row.text)))
+            else:
+                planners.append((writing.adding(found), len(found.text)))
+        for term in terms:
+            self.terms.add(term.name, kind=term.kind, aliases=term.aliases)
+        return _report([outcome for _, outcome in self._writer.store(planners, progress)])
+
+    def import_markdown(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        namespace: str = "default",
+        prune: Callable[[Sequence[Memory]], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Store a Markdown file, or those of a folder, as one memory a section under the key `path#heading`.
+
+        Importing again changes what changed and adds what is new. `prune` is called with the memories of an earlier
+        import whose section is gone; if it returns true they are deleted. Raises `NotFoundError` when there is no
+        such file, `InvalidInputError` when one is not UTF-8.
+        """
+        root = Path(path)
+        if not root.exists():
+            raise NotFoundError(f"{root} does not exist; nothing was imported.")
+        namespace = checks.namespace(namespace)
+        imported_from = root.resolve().name
+        new = [
+            section
+            for file, name in exchange.markdown_files(root)
+            for section in exchange.sections(
+                exchange.read_text(file), name, namespace=namespace, imported_from=imported_from
+            )
+        ]
+        planners = [(writing.adding(checks.checked(one)), len(one.text)) for one in new]
+        report = _report([outcome for _, outcome in self._writer.store(planners, progress)])
+        if prune is None:
+            return report
+        kept = {checks.name("key", one.key, longest=checks.LONGEST_KEY) for one in new}
+        before = self.list(limit=_LARGEST_NUMBER, namespace=namespace, where={exchange.IMPORTED_FROM: imported_from})
+        gone = [memory for memory in before if memory.key is not None and memory.key not in kept]
+        removed = self.delete([memory.id for memory in gone]) if gone and prune(gone) else 0
+        return dataclasses.replace(report, removed=removed)
+
+    def _stored(
+        self, planners: Sequence[tuple[Planner, int]], progress: Progress | None = None
+    ) -> builtins.list[Memory]:
+        done = self._writer.store(planners, progress)
+        with self._database.read() as conn:
+            there = memories.read(conn, {memory_id for memory_id, _ in done})
+        return [dataclasses.replace(there[one], outcome=outcome) for one, outcome in done if one in there]
+
+    def _export(self, file: Any, namespace: str | None) -> int:
+        number = 0
+        with self._database.read() as conn:
+            for term in self.terms.list():
+                file.write(exchange.term_line(term) + "\n")
+            condition = Filter(namespace=namespace).condition(conn, writing.now())
+            for memory_id in sorted(memories.ids(conn, condition, "oldest", -1, 0)):
+                row = memories.get(conn, memory_id)
+                if row is not None:
+                    file.write(exchange.memory_line(row, entities.given(conn, memory_id)) + "\n")
+                    number += 1
+        return number
+
+    def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the file's languages; a new file takes those wanted."""
+
+        def kept(conn: apsw.Connection) -> tuple[str, ...]:
+            return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
+
+        with self._database.read() as conn:
+            stored = kept(conn)
+        if not stored and not self._database.read_only:
+            with self._database.write() as conn:
+                stored = kept(conn)
+                if not stored:
+                    rows = [("languages", " ".join(wanted)), ("analyser", str(ANALYSER_VERSION))]
+                    conn.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
+                    stored = wanted
+        if wanted not in (stored, LANGUAGES):
+            raise InvalidInputError(
+                f"{self._database.path.name} was made for the languages {', '.join(stored)}, not {', '.join(wanted)};"
+                " leave languages out, or export the memories and import them into a new file."
+            )
+        return stored or wanted
+
+
+def _languages(languages: Sequence[str]) -> tuple[str, ...]:
+    given = (languages,) if isinstance(languages, str) else tuple(dict.fromkeys(languages))
+    unknown = [one for one in given if one not in LANGUAGES]
+    if unknown or not given:
+        raise InvalidInputError(
+            f"languages: {unknown[0] if unknown else 'none'!r} is not known; give some of {', '.join(LANGUAGES)}."
+        )
+    return given
+
+
+def _filter(
+    namespace: str | None,
+    tags: Sequence[str],
+    where: Mapping[str, Any] | None,
+    after: Moment | None,
+    before: Moment | None,
+    thread: str | None,
+    author: str | None,
+) -> Filter:
+    if where is not None and not isinstance(where, Mapping):
+        raise InvalidInputError(f"where is {type(where).__name__}; give a mapping of metadata path to value.")
+    return Filter(
+        namespace=checks.name("namespace", namespace),
+        tags=checks.names("tags", tags),
+        where=where,
+        after=None if after is None else checks.instant("after", after).utc,
+        before=None if before is None else checks.instant("before", before).utc,
+        thread=checks.name("thread", thread),
+        author=checks.name("author", author),
+    )
+
+
+def _weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
+    return fusion.weights(profile, own)
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= _LARGEST_NUMBER:
+        raise InvalidInputError(f"{name} is {value!r}; give a whole number from {least} to {_LARGEST_NUMBER:,}.")
+    return int(value.__index__())
+
+
+def _id(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInputError(f"the id {value!r} is not a whole number.")
+    return int(value.__index__())
+
+
+def _report(outcomes: Sequence[Outcome]) -> ImportReport:
+    return ImportReport(
+        added=outcomes.count("added"),
+        updated=outcomes.count("updated") + outcomes.count("merged"),
+        unchanged=outcomes.count("unchanged"),
+    )

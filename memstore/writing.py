@@ -1,0 +1,346 @@
+"""The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import apsw
+
+from memstore import checks, entities, keyword, memories, passages, semantic
+from memstore.analysis import Analyser
+from memstore.checks import Checked
+from memstore.database import Database
+from memstore.errors import InvalidInputError, NotFoundError
+from memstore.memories import Row
+from memstore.records import Entity, Outcome
+from memstore.semantic import StoredSpace, digest
+from memstore.spaces import Spaces, Vectors
+
+# Embedding a whole book would hold up the write that brings it; what is beyond is pending until it is filled.
+MOST_EMBEDDED_AT_ONCE = 256
+_BATCH_MEMORIES = 256
+_BATCH_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a write means for the file as it is: the row before and after, and an expired one to be cleared away."""
+
+    before: Row | None
+    after: Row
+    given: tuple[str, ...]
+    outcome: Outcome
+    expired: int | None = None
+
+    @property
+    def changes_body(self) -> bool:
+        return self.before is None or self.before.body != self.after.body
+
+
+# A write, as a question to the file: the same question gives a plan before embedding and again inside the transaction.
+# It is told the present as stored.
+Planner: TypeAlias = Callable[[apsw.Connection, str], Plan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """What a body gives before the transaction: terms, entities and the spans of its passages."""
+
+    languages: tuple[str, ...]
+    terms: list[str]
+    found: dict[str, Entity]
+    spans: list[tuple[int, int]]
+
+
+class Writer:
+    """Stores memories and keeps every index in step with them."""
+
+    def __init__(self, database: Database, analyser: Analyser, spaces: Spaces) -> None:
+        self._database = database
+        self._analyser = analyser
+        self._spaces = spaces
+
+    def store(
+        self, planners: Sequence[tuple[Planner, int]], progress: Callable[[int, int], None] | None = None
+    ) -> list[tuple[int, Outcome]]:
+        """Carry out writes in order, in batches of one transaction each; return ids and what was done.
+
+        `planners` come with the size of each text in characters. A batch that fails leaves the file as it was
+        before that batch.
+        """
+        done: list[tuple[int, Outcome]] = []
+        for batch in _batches(planners):
+            done.extend(self._store_batch(batch))
+            if progress is not None:
+                progress(len(done), len(planners))
+        return done
+
+    def delete(self, ids: Sequence[int]) -> int:
+        """Take memories out of every table; return how many there were."""
+        with self._database.write() as conn:
+            there = [memory_id for memory_id in dict.fromkeys(ids) if memories.get(conn, memory_id) is not None]
+            for memory_id in there:
+                self._remove(conn, memory_id)
+        return len(there)
+
+    def _store_batch(self, planners: Sequence[Planner]) -> list[tuple[int, Outcome]]:
+        with self._database.read() as conn:
+            rows = [plan.after for plan in (planner(conn, now()) for planner in planners) if plan.changes_body]
+            known = entities.known_terms(conn)
+        prepared = {row.body: self._prepare(row, known) for row in rows}
+        texts = [text for row in rows for text in _texts(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
+        vectors = self._spaces.embed(texts) or {}
+        done: list[tuple[int, Outcome]] = []
+        with self._database.write() as conn:
+            space = self._spaces.for_writing(conn) if vectors else None
+            for planner in planners:
+                plan = planner(conn, now())
+                if plan.expired is not None:
+                    self._remove(conn, plan.expired)
+                if plan.outcome == "unchanged":
+                    assert plan.after.id is not None
+                    done.append((plan.after.id, plan.outcome))
+                    continue
+                ready = prepared.get(plan.after.body)
+                if ready is None and plan.changes_body:
+                    # Another process changed the memory while this one was embedding: its vectors follow later.
+                    ready = self._prepare(plan.after, known)
+                done.append((self._write(conn, plan, ready, known, space, vectors), plan.outcome))
+        return done
+
+    def _write(
+        self,
+        conn: apsw.Connection,
+        plan: Plan,
+        ready: _Prepared | None,
+        known: dict[str, Entity],
+        space: StoredSpace | None,
+        vectors: Vectors,
+    ) -> int:
+        row = memories.write(conn, plan.after)
+        assert row.id is not None
+        if plan.changes_body:
+            assert ready is not None
+            keyword.index(conn, row.id, ready.terms, ready.languages)
+            entities.index(conn, row.id, ready.found, plan.given)
+            semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
+            _index_passages(conn, row, ready, space, vectors)
+        else:
+            entities.index(conn, row.id, ready.found if ready else found_in(row, known), plan.given)
+        return row.id
+
+    def _remove(self, conn: apsw.Connection, memory_id: int) -> None:
+        keyword.remove(conn, memory_id)
+        entities.remove(conn, memory_id)
+        semantic.remove(conn, memory_id, vectors=self._database.vectors_unavailable is None)
+        memories.remove(conn, memory_id)
+
+    def _prepare(self, row: Row, known: dict[str, Entity]) -> _Prepared:
+        languages = self._analyser.languages_of(row.text, row.language)
+        return _Prepared(
+            languages=languages,
+            terms=self._analyser.terms(row.indexed_text(self._analyser.languages), languages),
+            found=found_in(row, known),
+            spans=passages.cut(row.text),
+        )
+
+
+def adding(new: Checked) -> Planner:
+    """Return the write that adds `new`: an upsert by its key, else merged into the memory with the same text."""
+
+    def plan(conn: apsw.Connection, moment: str) -> Plan:
+        identity = memories.content_hash(new.namespace, new.author, new.thread, new.text)
+        there = (
+            memories.by_key(conn, new.namespace, new.key)
+            if new.key is not None
+            else memories.by_content(conn, identity)
+        )
+        expired = there is not None and there.expires_at is not None and there.expires_at <= moment
+        if there is None or expired:
+            return Plan(
+                before=None,
+                after=_fresh(conn, new, moment),
+                given=new.entities,
+                outcome="added",
+                expired=there.id if there else None,
+            )
+        return _merged(conn, there, new, moment)
+
+    return plan
+
+
+def changing(memory_id: int, changes: dict[str, Any]) -> Planner:
+    """Return the write that sets some fields of a memory; the values are checked ones."""
+
+    def plan(conn: apsw.Connection, moment: str) -> Plan:
+        before = memories.get(conn, memory_id)
+        if before is None or (before.expires_at is not None and before.expires_at <= moment):
+            raise NotFoundError(f"there is no memory {memory_id}; nothing was changed.")
+        given_before = entities.given(conn, memory_id)
+        given = changes.get("entities", given_before)
+        fields = {name: value for name, value in changes.items() if name != "entities"}
+        after = dataclasses.replace(before, **fields)
+        if after.thread is None:
+            after = dataclasses.replace(after, position=None)
+        elif (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in fields:
+            end = memories.end_of_thread(conn, after.namespace, after.thread)
+            after = dataclasses.replace(after, position=end)
+        _refuse_clash(conn, before, after)
+        return _plan(before, after, given_before, given, "updated", moment)
+
+    return plan
+
+
+def restoring(row: Row, given: tuple[str, ...]) -> Planner:
+    """Return the write that brings a row back as it was exported: same id where that is free, same times.
+
+    A memory that is there already (by id and content, key, or content) is brought to the row's state.
+    """
+
+    def plan(conn: apsw.Connection, _: str) -> Plan:
+        by_id = memories.get(conn, row.id) if row.id is not None else None
+        before = by_id if by_id is not None and _same_memory(by_id, row) else None
+        if before is None:
+            before = (
+                memories.by_key(conn, row.namespace, row.key)
+                if row.key is not None
+                else memories.by_content(conn, row.content_hash, keyed=False)
+            )
+        if before is None:
+            after = row if by_id is None and row.id is not None else dataclasses.replace(row, id=None)
+            return Plan(before=None, after=after, given=given, outcome="added")
+        assert before.id is not None
+        after = dataclasses.replace(row, id=before.id)
+        given_before = entities.given(conn, before.id)
+        if dataclasses.replace(after, updated_at=before.updated_at) == before and set(given) == set(given_before):
+            return Plan(before=before, after=before, given=given_before, outcome="unchanged")
+        return Plan(before=before, after=after, given=given, outcome="updated")
+
+    return plan
+
+
+def now() -> str:
+    """Return the present as stored."""
+    return checks.stamp(datetime.now(UTC))
+
+
+def _same_memory(one: Row, other: Row) -> bool:
+    if one.key is not None or other.key is not None:
+        return (one.namespace, one.key) == (other.namespace, other.key)
+    return one.content_hash == other.content_hash
+
+
+def _fresh(conn: apsw.Connection, new: Checked, moment: str) -> Row:
+    position = new.position
+    if new.thread is None:
+        position = None
+    elif position is None:
+        position = memories.end_of_thread(conn, new.namespace, new.thread)
+    return Row(
+        id=None,
+        key=new.key,
+        namespace=new.namespace,
+        text=new.text,
+        author=new.author,
+        thread=new.thread,
+        position=position,
+        language=new.language,
+        created_at=new.created.utc if new.created else moment,
+        created_offset=new.created.offset if new.created else None,
+        updated_at=moment,
+        expires_at=new.expires.utc if new.expires else None,
+        metadata=checks.encoded(new.metadata or {}),
+        tags=tuple(sorted(new.tags)),
+    )
+
+
+def _merged(conn: apsw.Connection, before: Row, new: Checked, moment: str) -> Plan:
+    """Bring what the caller gave into a memory that is there; what the caller left out stays as it is."""
+    assert before.id is not None
+    held = checks.decoded(before.metadata)
+    given_before = entities.given(conn, before.id)
+    keyed = new.key is not None
+    fields: dict[str, Any] = {
+        "metadata": checks.encoded(held | (new.metadata or {})),
+        "tags": tuple(sorted(set(before.tags) | set(new.tags))),
+    }
+    if keyed:
+        fields["text"] = new.text
+        fields |= {
+            name: value for name in ("author", "thread", "position") if (value := getattr(new, name)) is not None
+        }
+        if new.created is not None:
+            fields |= {"created_at": new.created.utc, "created_offset": new.created.offset}
+    if new.language is not None:
+        fields["language"] = new.language
+    if new.expires is not None:
+        fields["expires_at"] = new.expires.utc
+    after = dataclasses.replace(before, **fields)
+    if after.thread is not None and (after.thread != before.thread or after.position is None) and new.position is None:
+        after = dataclasses.replace(after, position=memories.end_of_thread(conn, after.namespace, after.thread))
+    given = tuple(dict.fromkeys((*given_before, *new.entities)))
+    return _plan(before, after, given_before, given, "updated" if keyed else "merged", moment)
+
+
+def _plan(
+    before: Row, after: Row, given_before: tuple[str, ...], given: tuple[str, ...], outcome: Outcome, moment: str
+) -> Plan:
+    known = {entities.key(name) for name in given_before}
+    if after == before and {entities.key(name) for name in given} == known:
+        return Plan(before=before, after=before, given=given_before, outcome="unchanged")
+    return Plan(before=before, after=dataclasses.replace(after, updated_at=moment), given=given, outcome=outcome)
+
+
+def _refuse_clash(conn: apsw.Connection, before: Row, after: Row) -> None:
+    if after.key is not None:
+        other = memories.by_key(conn, after.namespace, after.key)
+        if other is not None and other.id != before.id:
+            raise InvalidInputError(
+                f"memory {other.id} already has the key {after.key!r} in {after.namespace!r}; nothing was changed."
+            )
+    elif after.content_hash != before.content_hash or before.key is not None:
+        other = memories.by_content(conn, after.content_hash, keyed=False)
+        if other is not None and other.id != before.id:
+            raise InvalidInputError(
+                f"memory {other.id} already holds this text; delete one of the two, or give one a key."
+                " Nothing was changed."
+            )
+
+
+def found_in(row: Row, known: dict[str, Entity]) -> dict[str, Entity]:
+    """Return the entities of a memory, by key: those in its text, and its author."""
+    found = entities.find(row.text, known)
+    if row.author is not None:
+        found[entities.key(row.author)] = Entity(name=row.author, kind="person")
+    return found
+
+
+def _index_passages(
+    conn: apsw.Connection, row: Row, ready: _Prepared, space: StoredSpace | None, vectors: Vectors
+) -> None:
+    made: list[tuple[int, bytes, Any]] = []
+    for (start, stop), text in zip(ready.spans, _texts(row, ready), strict=True):
+        passage_id = semantic.add_passage(conn, row.id, start, stop)
+        text_hash = digest(text.encode())
+        if text_hash in vectors:
+            made.append((passage_id, text_hash, vectors[text_hash]))
+    if space is not None:
+        semantic.index(conn, space, made)
+
+
+def _texts(row: Row, ready: _Prepared) -> list[str]:
+    return [row.embedded_text(start, stop) for start, stop in ready.spans]
+
+
+def _batches(planners: Sequence[tuple[Planner, int]]) -> list[list[Planner]]:
+    batches: list[list[Planner]] = []
+    filled = 0
+    for planner, size in planners:
+        if not batches or len(batches[-1]) == _BATCH_MEMORIES or filled + size > _BATCH_CHARACTERS:
+            batches.append([])
+            filled = 0
+        batches[-1].append(planner)
+        filled += size
+    return batches

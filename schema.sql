@@ -1,0 +1,120 @@
+-- The memstore file, schema 1. This is the only place with DDL, but for the vector tables at the end.
+--
+-- Source of truth: memories, tags, the given rows of memory_entities, entity_terms, embedders and the vectors.
+-- All else is a cache of those and can be rebuilt; each such table says so.
+-- Times are text, UTC, `YYYY-MM-DDTHH:MM:SS.ffffffZ`, so that they sort as they read.
+
+CREATE TABLE meta (             -- schema, analyser, languages
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE memories (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,   -- never reused
+    key            TEXT,                                -- the caller's name for it, unique in its namespace
+    namespace      TEXT NOT NULL,
+    text           TEXT NOT NULL,
+    author         TEXT,
+    thread         TEXT,
+    position       REAL,                                -- order in the thread
+    language       TEXT,                                -- as given by the caller; else NULL
+    created_at     TEXT NOT NULL,                       -- when it happened
+    created_offset INTEGER,                             -- minutes east of UTC of a date the caller gave; else NULL
+    updated_at     TEXT NOT NULL,
+    expires_at     TEXT,
+    metadata       TEXT NOT NULL CHECK (json_type(metadata) = 'object'),
+    content_hash   BLOB NOT NULL,                       -- of namespace, author, thread and normalised text: the identity
+    row_hash       BLOB NOT NULL                        -- of all the fields above and the tags: a check against damage
+) STRICT;
+CREATE UNIQUE INDEX memories_key ON memories (namespace, key) WHERE key IS NOT NULL;
+CREATE INDEX memories_content ON memories (content_hash);
+CREATE INDEX memories_thread ON memories (namespace, thread, position) WHERE thread IS NOT NULL;
+CREATE INDEX memories_created ON memories (created_at);
+CREATE INDEX memories_expires ON memories (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE tags (
+    memory_id INTEGER NOT NULL REFERENCES memories (id),
+    tag       TEXT NOT NULL,
+    PRIMARY KEY (memory_id, tag)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tags_tag ON tags (tag, memory_id);
+
+-- Cache. The spans of a memory's text that embedders see, in characters; start included, stop not.
+CREATE TABLE passages (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,        -- never reused: it names vectors
+    memory_id INTEGER NOT NULL REFERENCES memories (id),
+    start     INTEGER NOT NULL,
+    stop      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX passages_memory ON passages (memory_id);
+
+-- Cache. A memory's analysed terms, parted by spaces, so that the row of a neighbour is rewritten without analysing
+-- again; and the languages they were analysed in, parted by spaces.
+CREATE TABLE analysed (
+    memory_id INTEGER PRIMARY KEY REFERENCES memories (id),
+    languages TEXT NOT NULL,
+    terms     TEXT NOT NULL
+) STRICT;
+
+-- Cache. The inverted index: rowid is the memory's id. Terms arrive analysed and parted by spaces, so the tokenizer
+-- splits at ASCII white space only and keeps all punctuation.
+CREATE VIRTUAL TABLE memory_terms USING fts5 (
+    terms,
+    neighbours,                                         -- terms of the memories beside it in its thread
+    content = '',
+    contentless_delete = 1,
+    tokenize = 'ascii tokenchars ''!"#$%&''''()*+,-./:;<=>?@[\]^_`{|}~'''
+);
+
+CREATE TABLE entities (
+    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    key  TEXT NOT NULL UNIQUE,                          -- the name without case and accents
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL
+) STRICT;
+
+-- Cache but for the given rows: those came from the caller.
+CREATE TABLE memory_entities (
+    memory_id INTEGER NOT NULL REFERENCES memories (id),
+    entity_id INTEGER NOT NULL REFERENCES entities (id),
+    given     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (memory_id, entity_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX memory_entities_entity ON memory_entities (entity_id, memory_id);
+
+-- The user's own list: every spelling (the name and its aliases) of each known term.
+CREATE TABLE entity_terms (
+    key      TEXT PRIMARY KEY,                          -- the spelling without case and accents
+    spelling TEXT NOT NULL,
+    name     TEXT NOT NULL,
+    kind     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entity_terms_name ON entity_terms (name);
+
+CREATE TABLE embedders (        -- one row for each embedding space
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,   -- never reused: it names the vector table
+    name           TEXT NOT NULL UNIQUE,
+    spec           TEXT,                                -- the string that opens the model again; NULL: an object of the caller's
+    model_id       TEXT NOT NULL,
+    dimensions     INTEGER NOT NULL,
+    metric         TEXT NOT NULL DEFAULT 'cosine',
+    query_prefix   TEXT NOT NULL DEFAULT '',
+    passage_prefix TEXT NOT NULL DEFAULT '',
+    fingerprint    BLOB NOT NULL,                       -- float32 vector of one fixed sentence
+    state          TEXT NOT NULL                        -- 'ready': searched; 'filling': not yet
+) STRICT;
+
+-- Which passage has which vector in which space. It is readable where the vectors are not (no extension), and a row
+-- without its passage names a vector that is still to be removed.
+CREATE TABLE passage_vectors (
+    embedder_id INTEGER NOT NULL REFERENCES embedders (id),
+    passage_id  INTEGER NOT NULL,
+    text_hash   BLOB NOT NULL,                          -- of the text that was embedded
+    vector_hash BLOB,                                   -- of the vector's bytes; NULL: the model gave no usable vector
+    PRIMARY KEY (embedder_id, passage_id)
+) STRICT, WITHOUT ROWID;
+
+-- Each embedding space <n> has its own table of vectors, made by memstore/semantic.py when the space is added, since
+-- its width is not known before:
+--     CREATE VIRTUAL TABLE vectors_<n> USING vec0 (embedding FLOAT[<dimensions>] DISTANCE_METRIC=cosine);
+-- Its rowid is the passage's id.
