@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+from memstore.analysis import LANGUAGES
 from memstore.errors import InvalidInputError
 from memstore.records import Moment, NewMemory
 
@@ -18,6 +19,7 @@ LONGEST_KEY = 4_000
 MOST_TAGS = 1_000
 LARGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 100
+LARGEST_NUMBER = 2**31
 _LARGEST_INTEGER = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -123,6 +125,31 @@ def position(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         raise InvalidInputError("position is too large; give a number that a float can hold.") from None
+
+
+def languages(value: Any) -> tuple[str, ...]:
+    """Return the languages of a store, or refuse one that is not known."""
+    given = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    unknown = [one for one in given if one not in LANGUAGES]
+    if unknown or not given:
+        raise InvalidInputError(
+            f"languages: {unknown[0] if unknown else 'none'!r} is not known; give some of {', '.join(LANGUAGES)}."
+        )
+    return given
+
+
+def whole(field: str, value: Any, *, least: int) -> int:
+    """Return a whole number of at least `least`, or refuse it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= LARGEST_NUMBER:
+        raise InvalidInputError(f"{field} is {value!r}; give a whole number from {least} to {LARGEST_NUMBER:,}.")
+    return int(value.__index__())
+
+
+def identifier(value: Any) -> int:
+    """Return a memory's id as Python's own number, or refuse it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInputError(f"the id {value!r} is not a whole number.")
+    return int(value.__index__())
 
 
 def instant(field: str, value: Moment) -> Instant:

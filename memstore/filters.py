@@ -9,8 +9,10 @@ from typing import Any
 
 import apsw
 
+from memstore import checks
 from memstore.database import one_value
 from memstore.errors import InvalidInputError
+from memstore.records import Moment
 
 _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
@@ -85,6 +87,29 @@ class Condition:
     def passages(self) -> str:
         """The passage ids of the memories that pass, as a subquery; bind `values` to it."""
         return f"(SELECT p.id FROM passages p JOIN memories m ON m.id = p.memory_id WHERE {self.sql})"
+
+
+def checked(
+    namespace: str | None,
+    tags: Sequence[str],
+    where: Mapping[str, Any] | None,
+    after: Moment | None,
+    before: Moment | None,
+    thread: str | None,
+    author: str | None,
+) -> Filter:
+    """Return a filter of what a caller gave, or raise `InvalidInputError`; times without a zone are local time."""
+    if where is not None and not isinstance(where, Mapping):
+        raise InvalidInputError(f"where is {type(where).__name__}; give a mapping of metadata path to value.")
+    return Filter(
+        namespace=checks.name("namespace", namespace),
+        tags=checks.names("tags", tags),
+        where=where,
+        after=None if after is None else checks.instant("after", after).utc,
+        before=None if before is None else checks.instant("before", before).utc,
+        thread=checks.name("thread", thread),
+        author=checks.name("author", author),
+    )
 
 
 def _metadata_condition(path: str, wanted: Any) -> tuple[str, list[Any]]:

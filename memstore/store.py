@@ -2,22 +2,20 @@
 
 import builtins
 import dataclasses
-import io
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeAlias
 
 import apsw
 
-from memstore import checks, entities, exchange, fusion, memories, writing
+from memstore import checks, entities, filters, memories, transfer, writing
+from memstore import fusion as fusing
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Embedder
-from memstore.errors import InvalidInputError, NotFoundError, StorageError
-from memstore.filters import Filter
+from memstore.errors import InvalidInputError
 from memstore.records import (
     Entity,
     ImportReport,
@@ -25,7 +23,6 @@ from memstore.records import (
     Memory,
     Moment,
     NewMemory,
-    Outcome,
     SearchResult,
     Stats,
     Weights,
@@ -38,7 +35,6 @@ from memstore.writing import Planner, Writer
 # Called with how many are done and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_LARGEST_NUMBER = 2**31
 
 
 class _Unset:
@@ -72,7 +68,7 @@ class MemoryStore:
     ) -> None:
         if reranker is not None:
             raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
-        wanted = _languages(languages)
+        wanted = checks.languages(languages)
         self._database = Database(path, read_only=read_only)
         try:
             self._analyser = Analyser(self._agreed_languages(wanted))
@@ -158,7 +154,11 @@ class MemoryStore:
         if (id is None) == (key is None):
             raise InvalidInputError("get takes an id or a key: give one of the two.")
         with self._database.read() as conn:
-            row = memories.get(conn, _id(id)) if id is not None else memories.by_key(conn, namespace, str(key))
+            row = (
+                memories.get(conn, checks.identifier(id))
+                if id is not None
+                else memories.by_key(conn, namespace, str(key))
+            )
             if row is None or row.id is None or (row.expires_at is not None and row.expires_at <= writing.now()):
                 return None
             return memories.read(conn, [row.id])[row.id]
@@ -208,11 +208,11 @@ class MemoryStore:
             changes["metadata"] = checks.encoded(checks.metadata(metadata))
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
-        return self._stored([(writing.changing(_id(id), changes), len(changes.get("text", "")))])[0]
+        return self._stored([(writing.changing(checks.identifier(id), changes), len(changes.get("text", "")))])[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
         """Take memories out of every index and table; return how many there were."""
-        return self._writer.delete([_id(one) for one in ([ids] if isinstance(ids, int) else ids)])
+        return self._writer.delete([checks.identifier(one) for one in ([ids] if isinstance(ids, int) else ids)])
 
     def list(
         self,
@@ -229,10 +229,10 @@ class MemoryStore:
         author: str | None = None,
     ) -> builtins.list[Memory]:
         """Return memories that pass the filters: `newest` or `oldest` first, or in the order of their threads."""
-        chosen = _filter(namespace, tags, where, after, before, thread, author)
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
         if order not in memories.ORDERS:
             raise InvalidInputError(f"order is {order!r}; give one of {', '.join(memories.ORDERS)}.")
-        limit, offset = _whole("limit", limit, least=1), _whole("offset", offset, least=0)
+        limit, offset = checks.whole("limit", limit, least=1), checks.whole("offset", offset, least=0)
         with self._database.read() as conn:
             condition = chosen.condition(conn, writing.now())
             found = memories.ids(conn, condition, order, limit, offset)
@@ -251,7 +251,7 @@ class MemoryStore:
         author: str | None = None,
     ) -> int:
         """Return how many memories pass the filters."""
-        chosen = _filter(namespace, tags, where, after, before, thread, author)
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
         with self._database.read() as conn:
             return memories.count(conn, chosen.condition(conn, writing.now()))
 
@@ -292,14 +292,14 @@ class MemoryStore:
             raise InvalidInputError(
                 "min_relevance: this version of memstore has no calibrated relevance; leave it out."
             )
-        k = _whole("k", k, least=1)
+        k = checks.whole("k", k, least=1)
         question = Question(
             query=_UNSTORABLE.sub(" ", query),
             k=k,
-            depth=max(k, _whole("depth", depth, least=1)),
-            weights=_weights(profile, weights),
+            depth=max(k, checks.whole("depth", depth, least=1)),
+            weights=fusing.weights(profile, weights),
             fusion=fusion,
-            filter=_filter(namespace, tags, where, after, before, thread, author),
+            filter=filters.checked(namespace, tags, where, after, before, thread, author),
             signals=signal_names(signals),
             match=match,
         )
@@ -311,7 +311,7 @@ class MemoryStore:
     def entities(self, *, limit: int = 50) -> builtins.list[Entity]:
         """Return the entities that most memories mention, with how many do."""
         with self._database.read() as conn:
-            return entities.most_mentioned(conn, _whole("limit", limit, least=1))
+            return entities.most_mentioned(conn, checks.whole("limit", limit, least=1))
 
     def stats(self) -> Stats:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
@@ -347,34 +347,14 @@ class MemoryStore:
         A path is made anew, readable by its owner alone; one that exists is refused. Memories that have expired are
         left out. `import_jsonl` brings all of it back: ids, keys, times, tags, metadata, entities.
         """
-        if isinstance(destination, io.TextIOBase) or hasattr(destination, "write"):
-            return self._export(destination, namespace)
-        try:
-            handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
-        except OSError as error:
-            raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
-        with open(handle, "w", encoding="utf-8") as file:
-            return self._export(file, namespace)
+        return transfer.export(self._database, self.terms, destination, namespace)
 
     def import_jsonl(self, lines: Iterable[str], *, progress: Progress | None = None) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
         All lines are checked before the first memory is written. Importing the same lines again adds nothing.
         """
-        planners: builtins.list[tuple[Planner, int]] = []
-        terms: builtins.list[exchange.Term] = []
-        for found in exchange.read_lines(lines):
-            if isinstance(found, exchange.Term):
-                terms.append(found)
-            elif isinstance(found, exchange.Restored):
-                planners.append((writing.restoring(found.row, found.given), len(found.row.text)))
-            else:
-                planners.append((writing.adding(found), len(found.text)))
-        for term in terms:
-            self.terms.add(term.name, kind=term.kind, aliases=term.aliases)
-        return _report([outcome for _, outcome in self._writer.store(planners, progress)])
+        return transfer.import_jsonl(self._writer, self.terms, lines, progress)
 
     def import_markdown(
         self,
@@ -390,27 +370,12 @@ class MemoryStore:
         import whose section is gone; if it returns true they are deleted. Raises `NotFoundError` when there is no
         such file, `InvalidInputError` when one is not UTF-8.
         """
-        root = Path(path)
-        if not root.exists():
-            raise NotFoundError(f"{root} does not exist; nothing was imported.")
-        namespace = checks.namespace(namespace)
-        imported_from = root.resolve().name
-        new = [
-            section
-            for file, name in exchange.markdown_files(root)
-            for section in exchange.sections(
-                exchange.read_text(file), name, namespace=namespace, imported_from=imported_from
-            )
-        ]
-        planners = [(writing.adding(checks.checked(one)), len(one.text)) for one in new]
-        report = _report([outcome for _, outcome in self._writer.store(planners, progress)])
+        new, imported_from = transfer.markdown(path, namespace=namespace)
+        report = transfer.counted([memory.outcome for memory in self.add_many(new, progress=progress)])
         if prune is None:
             return report
-        kept = {checks.name("key", one.key, longest=checks.LONGEST_KEY) for one in new}
-        before = self.list(limit=_LARGEST_NUMBER, namespace=namespace, where={exchange.IMPORTED_FROM: imported_from})
-        gone = [memory for memory in before if memory.key is not None and memory.key not in kept]
-        removed = self.delete([memory.id for memory in gone]) if gone and prune(gone) else 0
-        return dataclasses.replace(report, removed=removed)
+        gone = transfer.gone(self._database, new, namespace=namespace, imported_from=imported_from)
+        return dataclasses.replace(report, removed=self.delete([one.id for one in gone]) if gone and prune(gone) else 0)
 
     def _stored(
         self, planners: Sequence[tuple[Planner, int]], progress: Progress | None = None
@@ -419,19 +384,6 @@ class MemoryStore:
         with self._database.read() as conn:
             there = memories.read(conn, {memory_id for memory_id, _ in done})
         return [dataclasses.replace(there[one], outcome=outcome) for one, outcome in done if one in there]
-
-    def _export(self, file: Any, namespace: str | None) -> int:
-        number = 0
-        with self._database.read() as conn:
-            for term in self.terms.list():
-                file.write(exchange.term_line(term) + "\n")
-            condition = Filter(namespace=namespace).condition(conn, writing.now())
-            for memory_id in sorted(memories.ids(conn, condition, "oldest", -1, 0)):
-                row = memories.get(conn, memory_id)
-                if row is not None:
-                    file.write(exchange.memory_line(row, entities.given(conn, memory_id)) + "\n")
-                    number += 1
-        return number
 
     def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return the file's languages; a new file takes those wanted."""
@@ -454,59 +406,3 @@ class MemoryStore:
                 " leave languages out, or export the memories and import them into a new file."
             )
         return stored or wanted
-
-
-def _languages(languages: Sequence[str]) -> tuple[str, ...]:
-    given = (languages,) if isinstance(languages, str) else tuple(dict.fromkeys(languages))
-    unknown = [one for one in given if one not in LANGUAGES]
-    if unknown or not given:
-        raise InvalidInputError(
-            f"languages: {unknown[0] if unknown else 'none'!r} is not known; give some of {', '.join(LANGUAGES)}."
-        )
-    return given
-
-
-def _filter(
-    namespace: str | None,
-    tags: Sequence[str],
-    where: Mapping[str, Any] | None,
-    after: Moment | None,
-    before: Moment | None,
-    thread: str | None,
-    author: str | None,
-) -> Filter:
-    if where is not None and not isinstance(where, Mapping):
-        raise InvalidInputError(f"where is {type(where).__name__}; give a mapping of metadata path to value.")
-    return Filter(
-        namespace=checks.name("namespace", namespace),
-        tags=checks.names("tags", tags),
-        where=where,
-        after=None if after is None else checks.instant("after", after).utc,
-        before=None if before is None else checks.instant("before", before).utc,
-        thread=checks.name("thread", thread),
-        author=checks.name("author", author),
-    )
-
-
-def _weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
-    return fusion.weights(profile, own)
-
-
-def _whole(name: str, value: Any, *, least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= _LARGEST_NUMBER:
-        raise InvalidInputError(f"{name} is {value!r}; give a whole number from {least} to {_LARGEST_NUMBER:,}.")
-    return int(value.__index__())
-
-
-def _id(value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidInputError(f"the id {value!r} is not a whole number.")
-    return int(value.__index__())
-
-
-def _report(outcomes: Sequence[Outcome]) -> ImportReport:
-    return ImportReport(
-        added=outcomes.count("added"),
-        updated=outcomes.count("updated") + outcomes.count("merged"),
-        unchanged=outcomes.count("unchanged"),
-    )

@@ -1,0 +1,95 @@
+"""Memories out of a store and into it: JSON Lines both ways, Markdown in."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from memstore import checks, entities, exchange, memories, writing
+from memstore.database import Database
+from memstore.errors import NotFoundError, StorageError
+from memstore.filters import Filter
+from memstore.records import ImportReport, Memory, NewMemory, Outcome
+from memstore.terms import Terms
+from memstore.writing import Planner, Writer
+
+
+def export(
+    database: Database, terms: Terms, destination: TextIO | str | os.PathLike[str], namespace: str | None
+) -> int:
+    """Write known terms and memories as JSON Lines to a stream, or to a file that is not there yet."""
+    if not isinstance(destination, str | os.PathLike):
+        return _export(database, terms, destination, namespace)
+    try:
+        handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
+    except OSError as error:
+        raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
+    with open(handle, "w", encoding="utf-8") as file:
+        return _export(database, terms, file, namespace)
+
+
+def import_jsonl(
+    writer: Writer, terms: Terms, lines: Iterable[str], progress: Callable[[int, int], None] | None
+) -> ImportReport:
+    """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
+    planners: list[tuple[Planner, int]] = []
+    known: list[exchange.Term] = []
+    for found in exchange.read_lines(lines):
+        if isinstance(found, exchange.Term):
+            known.append(found)
+        elif isinstance(found, exchange.Restored):
+            planners.append((writing.restoring(found.row, found.given), len(found.row.text)))
+        else:
+            planners.append((writing.adding(found), len(found.text)))
+    for term in known:
+        terms.add(term.name, kind=term.kind, aliases=term.aliases)
+    return counted([outcome for _, outcome in writer.store(planners, progress)])
+
+
+def markdown(path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:
+    """Return the sections of a Markdown file or folder as memories, and the name that their import goes by."""
+    root = Path(path)
+    if not root.exists():
+        raise NotFoundError(f"{root} does not exist; nothing was imported.")
+    namespace, imported_from = checks.namespace(namespace), root.resolve().name
+    return [
+        section
+        for file, name in exchange.markdown_files(root)
+        for section in exchange.sections(
+            exchange.read_text(file), name, namespace=namespace, imported_from=imported_from
+        )
+    ], imported_from
+
+
+def gone(database: Database, new: Sequence[NewMemory], *, namespace: str, imported_from: str) -> list[Memory]:
+    """Return the memories of an earlier import by the same name whose section is not among `new`."""
+    chosen = Filter(namespace=checks.namespace(namespace), where={exchange.IMPORTED_FROM: imported_from})
+    with database.read() as conn:
+        before = memories.ids(conn, chosen.condition(conn, writing.now()), "oldest", -1, 0)
+        there = memories.read(conn, before)
+    kept = {checks.name("key", one.key, longest=checks.LONGEST_KEY) for one in new}
+    return [there[one] for one in before if there[one].key is not None and there[one].key not in kept]
+
+
+def counted(outcomes: Sequence[Outcome | None]) -> ImportReport:
+    """Return how many memories were added, changed and left as they were."""
+    return ImportReport(
+        added=outcomes.count("added"),
+        updated=outcomes.count("updated") + outcomes.count("merged"),
+        unchanged=outcomes.count("unchanged"),
+    )
+
+
+def _export(database: Database, terms: Terms, file: TextIO, namespace: str | None) -> int:
+    number = 0
+    chosen = Filter(namespace=checks.name("namespace", namespace))
+    with database.read() as conn:
+        file.writelines(exchange.term_line(term) + "\n" for term in terms.list())
+        for memory_id in sorted(memories.ids(conn, chosen.condition(conn, writing.now()), "oldest", -1, 0)):
+            row = memories.get(conn, memory_id)
+            if row is not None:
+                file.write(exchange.memory_line(row, entities.given(conn, memory_id)) + "\n")
+                number += 1
+    return number
