@@ -377,6 +377,10 @@ class MemoryStore:
         gone = transfer.gone(self._database, new, namespace=namespace, imported_from=imported_from)
         return dataclasses.replace(report, removed=self.delete([one.id for one in gone]) if gone and prune(gone) else 0)
 
+    def import_text(self, text: str, *, name: str | None = None, namespace: str = "default") -> ImportReport:
+        """Store a plain text as one memory; `name` (of its file) is its key, so that importing it again changes it."""
+        return transfer.counted([self.add(text, key=name, namespace=namespace).outcome])
+
     def _stored(
         self, planners: Sequence[tuple[Planner, int]], progress: Progress | None = None
     ) -> builtins.list[Memory]:

@@ -20,8 +20,9 @@ from memstore.spaces import Spaces, Vectors
 
 # Embedding a whole book would hold up the write that brings it; what is beyond is pending until it is filled.
 MOST_EMBEDDED_AT_ONCE = 256
-_BATCH_MEMORIES = 256
-_BATCH_CHARACTERS = 1_000_000
+# A batch is what an interruption can cost, and how far apart two steps of a progress bar are: some seconds.
+_BATCH_MEMORIES = 64
+_BATCH_CHARACTERS = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,159 @@
+"""Records as what a person or a program reads: lines, tables, JSON."""
+
+import dataclasses
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from memstore.records import Memory, SearchResult, Stats
+
+# Escape sequences and other controls in a stored text must not reach the terminal; line ends and tabs may.
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
+)
+_LONGEST_SNIPPET = 280
+
+
+def plain(text: str) -> str:
+    """Return a text without terminal escape codes and control characters."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, without control characters."""
+    return " ".join(plain(text).split())
+
+
+def snippet(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    return textwrap.shorten(one_line(text), _LONGEST_SNIPPET, placeholder=" …")
+
+
+def day(memory: Memory) -> str:
+    """Return the date of a memory where this machine is."""
+    return memory.created_at.astimezone().date().isoformat()
+
+
+def has_zone(value: str) -> bool:
+    """Say whether an ISO 8601 time names its zone; what is no time is left to the check that follows."""
+    try:
+        return datetime.fromisoformat(value.strip()).tzinfo is not None
+    except ValueError:
+        return True
+
+
+def hits(found: SearchResult, *, explain: bool) -> Iterator[str]:
+    """Yield the lines that show an answer to a person."""
+    if not found:
+        yield "nothing found"
+    for hit in found:
+        text = hit.passage.text if hit.passage is not None else hit.memory.text
+        yield from _wrapped(f"{hit.rank}. {hit.score:.2f}  {snippet(text)}", "   ")
+        yield "   " + "  ".join(_about(hit.memory))
+        if explain:
+            yield from (f"   {plain(line)}" for line in hit.explain().splitlines())
+
+
+def card(memory: Memory) -> Iterator[str]:
+    """Yield the lines that show one memory whole."""
+    yield plain(memory.text)
+    yield ""
+    yield "  ".join(_about(memory))
+    if memory.expires_at is not None:
+        yield f"expires {memory.expires_at.astimezone():%Y-%m-%d %H:%M}"
+    if memory.entities:
+        yield plain("mentions " + ", ".join(one.name for one in memory.entities))
+    for name, value in memory.metadata.items():
+        yield plain(f"{name}: {value}")
+
+
+def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: fitted to the terminal there, one whole line a row through a pipe."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(plain(cell).replace("\t", " ") for cell in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(*(header or [""] * len(rows[0])), box=None, show_header=header is not None, pad_edge=False)
+    for column in shown.columns[:-1]:
+        column.no_wrap = True
+    if header is not None:
+        shown.columns[-1].no_wrap = True
+        shown.columns[-1].overflow = "ellipsis"
+    for row in rows:
+        shown.add_row(*(Text(plain(cell)) for cell in row))
+    Console().print(shown)
+
+
+def stats(found: Stats) -> list[list[str]]:
+    """Return the rows that show what a store holds."""
+    rows = [
+        ["file", found.path],
+        ["size", f"{found.size_bytes:,} bytes"],
+        ["memories", f"{found.memories:,}"],
+        *[[f"  in {name}", f"{number:,}"] for name, number in found.namespaces.items()],
+        ["expired", f"{found.expired:,}"],
+        ["passages", f"{found.passages:,}"],
+        ["entities", f"{found.entities:,}"],
+        ["languages", ", ".join(found.languages)],
+        ["embedder", found.embedder],
+    ]
+    for space in found.spaces:
+        counts = f"{space.vectors:,} vectors, {space.pending:,} pending, {space.refused:,} refused"
+        rows.append(["space", f"{space.name}: {space.dimensions} dimensions, {space.state}, {counts}"])
+    return [*rows, ["schema", f"{found.schema} (SQLite {found.sqlite})"]]
+
+
+def result(found: SearchResult) -> dict[str, Any]:
+    """Return an answer as JSON holds it."""
+    return {
+        "query": found.query,
+        "used": list(found.used),
+        "skipped": dict(found.skipped),
+        "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
+        "hits": [record(hit) for hit in found],
+    }
+
+
+def memory(found: Memory) -> dict[str, Any]:
+    """Return a memory as JSON holds it."""
+    shown: dict[str, Any] = record(found)
+    if found.outcome is None:
+        del shown["outcome"]
+    return shown
+
+
+def record(value: Any) -> Any:
+    """Return a record as JSON holds it: times as ISO 8601, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): record(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [record(one) for one in value]
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+def _about(memory: Memory) -> Iterator[str]:
+    yield f"[{memory.id}]"
+    yield day(memory)
+    if memory.namespace != "default":
+        yield plain(memory.namespace)
+    for name in (memory.key, memory.author):
+        if name is not None:
+            yield plain(name)
+    yield from (f"#{plain(tag)}" for tag in memory.tags)
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    if not sys.stdout.isatty():
+        return [line]
+    width = max(20, shutil.get_terminal_size().columns)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
