@@ -79,7 +79,7 @@ class _Place:
 
 def _file(command: Command) -> Command:
     @functools.wraps(command)
-    def placed(, **rest: Any) -> Any:
+    def placed(db: Path | None, embedder: str, as_json: bool, quiet: bool, **rest: Any) -> Any:
         return command(_Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
 
     options = _options(
@@ -134,9 +134,7 @@ def add(place: _Place, text: str, **fields: Any) -> None:
 @click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost.")
 @click.option("--fusion", help="How scores are put together: minmax.")
 @click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
-@click.option(
-    "--signal", "signals", multiple=True, help=_SIGNAL
-)
+@click.option("--signal", "signals", multiple=True, help=_SIGNAL)
 @click.option("--match", default="any", show_default=True, help="Which words must be there: any, all, all_then_any.")
 @_filters
 @_file
