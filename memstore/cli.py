@@ -166,7 +166,7 @@ def get(place: _Place, id: int | None, key: str | None, namespace: str) -> None:
     if memory is None:
         raise NotFoundError(f"there is no memory {id if id is not None else f'with the key {key!r} in {namespace!r}'}.")
     if place.as_json:
-        _print_json(render.memory(memory))
+        _print_json(render.record(memory))
     else:
         click.echo("\n".join(render.card(memory)))
 
@@ -182,7 +182,7 @@ def list_(place: _Place, **options: Any) -> None:
     with _opened(place) as store:
         found = store.list(**_filtered(options, place.quiet))
     if place.as_json:
-        _print_json([render.memory(one) for one in found])
+        _print_json([render.record(one) for one in found])
     else:
         render.table(
             ["id", "date", "namespace", "author", "text"],
@@ -406,7 +406,7 @@ def _json(option: str, value: str | None) -> Any:
 
 
 def _argument(text: str) -> str:
-    return _stdin() if text == "-" else text
+    return _stdin().rstrip("\r\n") if text == "-" else text
 
 
 def _stdin() -> str:
@@ -476,7 +476,7 @@ def _progress(quiet: bool) -> Iterator[_Bar]:
 
 def _print_change(memory: Memory, place: _Place) -> None:
     if place.as_json:
-        _print_json(render.memory(memory))
+        _print_json(render.record(memory))
         return
     said = {
         "added": f"added memory {memory.id}",

@@ -53,12 +53,12 @@ NOTES = (
 
 QUESTIONS = (
     ("a code", "o que significa o erro ERR-4018?"),
-    ("a paraphrase: no word in common", "quando o dinheiro volta para quem comprou?"),
+    ("a price", "qual plano custa 18,90?"),
+    ("a paraphrase: no word in common", "em quanto tempo devolvem o dinheiro da compra?"),
     ("a name", "what did we decide with Maria da Silva?"),
     ("asked in Spanish, written in English", "¿cuándo caduca el certificado del servidor de pruebas?"),
-    ("a price", "qual plano custa 18,90?"),
-    ("Python's reference, by meaning", "how do I make sure that cleanup code runs even when an exception is raised?"),
-    ("Python's reference, asked in Portuguese", "como comparo se dois nomes são o mesmo objeto?"),
+    ("asked in English, written in Spanish", "when does the team in Córdoba meet?"),
+    ("Python's language reference", "how do I leave a loop early?"),
 )
 
 

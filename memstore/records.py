@@ -142,7 +142,7 @@ class Hit:
         """Return the score as text: a line for each signal, the boost, and what matched."""
         lines = [f"score {self.score:.4f}"]
         for name, signal in self.signals.items():
-            raw = "unknown" if signal.raw is None else f"{signal.raw:.4f}"
+            raw = "unknown" if signal.raw is None else f"{signal.raw:.4g}"
             rank = "no evidence" if signal.rank is None else f"rank {signal.rank}"
             lines.append(
                 f"  {name:<9}{signal.contribution:.4f} = {signal.normalised:.4f} x weight {signal.weight:.2f}"

@@ -16,6 +16,7 @@ _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
 )
 _LONGEST_SNIPPET = 280
+_ONLY_WHEN_KNOWN = ("outcome", "mentions")
 
 
 def plain(text: str) -> str:
@@ -122,18 +123,11 @@ def result(found: SearchResult) -> dict[str, Any]:
     }
 
 
-def memory(found: Memory) -> dict[str, Any]:
-    """Return a memory as JSON holds it."""
-    shown: dict[str, Any] = record(found)
-    if found.outcome is None:
-        del shown["outcome"]
-    return shown
-
-
 def record(value: Any) -> Any:
     """Return a record as JSON holds it: times as ISO 8601, tuples as lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        shown = {field.name: record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: one for name, one in shown.items() if one is not None or name not in _ONLY_WHEN_KNOWN}
     if isinstance(value, Mapping):
         return {str(name): record(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
