@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,8 @@ class Database:
         if isinstance(self._extension, MemstoreError):
             self.vectors_unavailable = str(self._extension)
         self._local = threading.local()
-        self._connections: list[apsw.Connection] = []
+        # Weak, so that the connection of a thread that ended is closed with it.
+        self._connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._inherited: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -116,7 +118,8 @@ class Database:
             self._forget_inherited()
         with self._lock:
             self._closed = True
-            connections, self._connections = self._connections, []
+            connections = list(self._connections)
+            self._connections.clear()
         for connection in connections:
             connection.close()
 
@@ -124,7 +127,7 @@ class Database:
         # After a fork the parent's handles must be neither used nor closed: closing one drops the parent's locks.
         # They are kept alive so that nothing collects them.
         self._inherited.extend(self._connections)
-        self._connections = []
+        self._connections = weakref.WeakSet()
         self._local = threading.local()
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -133,8 +136,10 @@ class Database:
         if not self.read_only:
             _create_private(self.path)
         connection = self.connection()
-        application_id = connection.pragma("application_id")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        # Both from one state: another process may be making the file at this moment.
+        with connection:
+            application_id = connection.pragma("application_id")
+            tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         if application_id == 0 and tables == 0:
             if self.read_only:
                 raise NotAStoreError(f"{self.path} is empty, and {self.read_only_reason}: there is nothing to read.")
@@ -199,7 +204,7 @@ class Database:
             connection.close()
             raise
         with self._lock:
-            self._connections.append(connection)
+            self._connections.add(connection)
         return connection
 
     def _configure(self, connection: apsw.Connection) -> None:
@@ -313,6 +318,10 @@ def _check_path(path: Path, *, may_create: bool) -> None:
     if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:2]) < _MINIMUM_SQLITE:
         raise StorageError(
             f"SQLite {apsw.sqlite_lib_version()} is too old, memstore needs 3.43; pip install --upgrade apsw"
+        )
+    if path.name == ":memory:":
+        raise NotAStoreError(
+            "a store is a file, there is none in memory; name a path, in a temporary folder if need be."
         )
     if path.is_dir():
         raise NotAStoreError(f"{path} is a folder; name a file in it, such as {path / 'memory.db'}.")

@@ -95,7 +95,8 @@ class Analyser:
         dropped: dict[str, QueryWord] = {}
         for piece, _ in pieces(unicodedata.normalize("NFC", text)):
             for whole in compounds(piece):
-                (dropped if whole in stopped else kept)[whole] = QueryWord(word=whole, terms=(whole,))
+                word = piece if whole == fold(piece) else whole
+                (dropped if whole in stopped else kept).setdefault(whole, QueryWord(word=word, terms=(whole,)))
             for word in words(piece):
                 folded = fold(word)
                 found = QueryWord(word=word, terms=tuple(_variants(word, self.languages)))

@@ -1,0 +1,94 @@
+"""One file, many threads and processes."""
+
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import FakeEmbedder
+
+from memstore import MemoryStore
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def add_notes(path: Path, name: str, number: int, barrier) -> None:
+    barrier.wait()
+    with MemoryStore(path, embedder="none") as store:
+        for one in range(number):
+            store.add(f"{name} wrote note {one}")
+
+
+def in_processes(path: Path, processes: int, number: int) -> list[int | None]:
+    barrier = SPAWN.Barrier(processes)
+    started = [
+        SPAWN.Process(target=add_notes, args=(path, f"process{one}", number, barrier)) for one in range(processes)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    return [process.exitcode for process in started]
+
+
+def test_processes_that_race_to_make_a_file_make_it_once(path):
+    """Ten processes that open a file which does not exist at the same moment all get their memory in."""
+    assert in_processes(path, 10, 1) == [0] * 10
+    with MemoryStore(path, embedder="none") as store:
+        assert store.count() == 10
+
+
+def test_processes_that_write_at_once_lose_nothing(path):
+    """Four processes that write to one file all finish without an error."""
+    assert in_processes(path, 4, 50) == [0] * 4
+    with MemoryStore(path, embedder="none") as store:
+        assert store.count() == 200
+
+
+def test_threads_share_one_store(opened):
+    """Eight threads write to and search one store object made in another thread."""
+    store = opened(embedder=FakeEmbedder())
+
+    def work(name: int) -> None:
+        for one in range(25):
+            added = store.add(f"thread{name} wrote note{one}x{name}")
+            assert store.search(f"note{one}x{name}", k=1, signals=["keyword"])[0].memory.id == added.id
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, name) for name in range(8)]:
+            done.result()
+    assert store.count() == 200
+    (space,) = store.spaces.list()
+    assert (space.vectors, space.pending) == (200, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_child_uses_the_store_without_harm_to_its_parent(words):
+    """After a fork both sides write through the same store object, and nothing is lost."""
+    words.add("before the fork")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            words.add("from the child")
+            words.close()
+            code = 0
+        finally:
+            os._exit(code)
+    words.add("from the parent")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    words.add("after the child")
+    assert words.count() == 4
+
+
+def test_an_answer_is_read_from_one_state(path):
+    """A search sees a memory with all of its indexes or not at all, while another connection writes."""
+    with MemoryStore(path, embedder="none") as writer, MemoryStore(path, embedder="none") as reader:
+        with writer._database.write() as conn:
+            conn.execute("UPDATE memories SET text = text")
+            assert reader.count() == 0
+        writer.add("Ana wrote this", author="Ana")
+        hit = reader.search("Ana")[0]
+        assert hit.signals["keyword"].rank == hit.signals["entity"].rank == 1
