@@ -76,15 +76,16 @@ class Searcher:
             elif "semantic" in wanted:
                 asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
             scored: dict[str, _Scored] = {}
-            names: tuple[QueryEntity, ...] = ()
+            # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
+            passages: dict[int, int] = {}
+            held: dict[int, tuple[QueryEntity, ...]] = {}
             if "keyword" in wanted:
                 with clock("keyword"):
                     scored["keyword"] = self._keyword(conn, question, words, condition)
             if "entity" in wanted:
                 with clock("entity"):
                     names = entities.of_query(conn, question.query)
-                    scored["entity"] = _entity(conn, question, names, condition)
-            passages: dict[int, int] = {}
+                    scored["entity"] = _entity(conn, question, names, condition, held)
             if asked is not None:
                 with clock("embed"):
                     answer = asked.result()
@@ -99,7 +100,6 @@ class Searcher:
             with clock("complete"):
                 ids = sorted({one for name in used for one in scored[name].found.ids})
                 raw = {name: _row(ids, scored[name].complete(ids)) for name in used}
-                held = entities.mentioned(conn, names, ids)
             with clock("fuse"):
                 boosts = np.array([_boost(question.weights, held.get(one, ())) for one in ids], dtype=np.float64)
                 total, order, parts = fusion.fuse(
@@ -153,10 +153,14 @@ class Searcher:
 
 
 def _entity(
-    conn: apsw.Connection, question: Question, names: tuple[QueryEntity, ...], condition: Condition | None
+    conn: apsw.Connection,
+    question: Question,
+    names: tuple[QueryEntity, ...],
+    condition: Condition | None,
+    held: dict[int, tuple[QueryEntity, ...]],
 ) -> _Scored:
     def complete(ids: Sequence[int]) -> dict[int, float]:
-        held = entities.mentioned(conn, names, ids)
+        held.update(entities.mentioned(conn, names, ids))
         return {one: entities.share(names, held.get(one, ())) for one in ids}
 
     return _Scored(found=entities.search(conn, names, condition, question.depth), complete=complete)
