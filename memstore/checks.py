@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
@@ -20,7 +20,7 @@ MOST_TAGS = 1_000
 LARGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 100
 LARGEST_NUMBER = 2**31
-_LARGEST_INTEGER = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHITE_SPACE = re.compile(r"\s+")
 
@@ -77,16 +77,28 @@ def text(value: Any) -> str:
         raise InvalidInputError("text is empty; nothing was stored.")
     if len(value) > LONGEST_TEXT:
         raise InvalidInputError(f"text has {len(value):,} characters, at most {LONGEST_TEXT:,} are stored; split it.")
-    _refuse_unstorable("text", value)
+    refuse_unstorable("text", value)
     return value
 
 
 def namespace(value: Any) -> str:
     """Return a namespace, or refuse it."""
-    found = name("namespace", value)
+    return required_name("namespace", value)
+
+
+def required_name(field: str, value: Any) -> str:
+    """Return a name that must be there, or refuse it."""
+    found = name(field, value)
     if found is None:
-        raise InvalidInputError("namespace is None; leave it out for 'default'.")
+        raise InvalidInputError(f"{field} is None; name something.")
     return found
+
+
+def one_of(field: str, value: Any, allowed: Collection[str]) -> str:
+    """Return a value from a fixed list, or refuse it."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInputError(f"the {field} {value!r} is unknown; give one of {', '.join(allowed)}.")
+    return value
 
 
 def name(field: str, value: Any, *, longest: int = LONGEST_NAME) -> str | None:
@@ -100,7 +112,7 @@ def name(field: str, value: Any, *, longest: int = LONGEST_NAME) -> str | None:
         raise InvalidInputError(f"{field} is empty; leave it out or name something.")
     if len(found) > longest:
         raise InvalidInputError(f"{field} has {len(found):,} characters, at most {longest:,} are allowed.")
-    _refuse_unstorable(field, found)
+    refuse_unstorable(field, found)
     return found
 
 
@@ -108,7 +120,7 @@ def names(field: str, values: Any) -> tuple[str, ...]:
     """Return distinct names in the order given, or refuse them."""
     if isinstance(values, str) or not isinstance(values, Sequence | set | frozenset):
         raise InvalidInputError(f"{field} is {type(values).__name__}; give a list of names.")
-    found = tuple(dict.fromkeys(one for one in (name(field, value) for value in values) if one is not None))
+    found = tuple(dict.fromkeys(required_name(field, value) for value in values))
     if len(found) > MOST_TAGS:
         raise InvalidInputError(f"{field} has {len(found):,} names, at most {MOST_TAGS:,} are allowed.")
     return found
@@ -118,24 +130,24 @@ def position(value: Any) -> float | None:
     """Return a place in a thread, or refuse it."""
     if value is None:
         return None
-    value = _native(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    value = native(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInputError(f"position is {value!r}; give a finite number.")
     try:
-        return float(value)
+        found = float(value)
     except OverflowError:
-        raise InvalidInputError("position is too large; give a number that a float can hold.") from None
+        found = math.inf
+    if not math.isfinite(found):
+        raise InvalidInputError("position is not finite; give a number that a float can hold.")
+    return found
 
 
 def languages(value: Any) -> tuple[str, ...]:
     """Return the languages of a store, or refuse one that is not known."""
-    given = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
-    unknown = [one for one in given if one not in LANGUAGES]
-    if unknown or not given:
-        raise InvalidInputError(
-            f"languages: {unknown[0] if unknown else 'none'!r} is not known; give some of {', '.join(LANGUAGES)}."
-        )
-    return given
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, Sequence) or not given:
+        raise InvalidInputError(f"languages is {value!r}; give some of {', '.join(LANGUAGES)}.")
+    return tuple(dict.fromkeys(one_of("language", one, LANGUAGES) for one in given))
 
 
 def whole(field: str, value: Any, *, least: int) -> int:
@@ -150,6 +162,13 @@ def identifier(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"the id {value!r} is not a whole number.")
     return int(value.__index__())
+
+
+def identifiers(values: Any) -> list[int]:
+    """Return one id, or each of several, as `identifier` does."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        return [identifier(values)]
+    return [identifier(one) for one in values]
 
 
 def instant(field: str, value: Moment) -> Instant:
@@ -218,15 +237,15 @@ def normalised(value: str) -> str:
 def _json(field: str, value: Any, depth: int) -> Any:
     if depth > DEEPEST_METADATA:
         raise InvalidInputError(f"metadata is nested deeper than {DEEPEST_METADATA} levels.")
-    value = _native(value)
+    value = native(value)
     if isinstance(value, str):
-        _refuse_unstorable(field, value)
+        refuse_unstorable(field, value)
         return unicodedata.normalize("NFC", value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if abs(value) > _LARGEST_INTEGER:
-            raise InvalidInputError(f"{field} is {value:.3e}, beyond 64 bits; give it as text.")
+        if abs(value) > LARGEST_INTEGER:
+            raise InvalidInputError(f"{field} is a whole number beyond 64 bits; give it as text.")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -237,8 +256,11 @@ def _json(field: str, value: Any, depth: int) -> Any:
         for key, one in value.items():
             if not isinstance(key, str):
                 raise InvalidInputError(f"{field} has the name {key!r}; names in metadata are text.")
-            _refuse_unstorable(field, key)
-            found[unicodedata.normalize("NFC", key)] = _json(f"{field}[{key!r}]", one, depth + 1)
+            refuse_unstorable(field, key)
+            composed = unicodedata.normalize("NFC", key)
+            if composed in found:
+                raise InvalidInputError(f"{field} has the name {composed!r} twice, composed and decomposed.")
+            found[composed] = _json(f"{field}[{key!r}]", one, depth + 1)
         return found
     if isinstance(value, list | tuple):
         return [_json(f"{field}[{index}]", one, depth + 1) for index, one in enumerate(value)]
@@ -247,14 +269,16 @@ def _json(field: str, value: Any, depth: int) -> Any:
     )
 
 
-def _native(value: Any) -> Any:
+def native(value: Any) -> Any:
+    """Return a numpy scalar as Python's own type, anything else as it is."""
     # A numpy scalar is not a JSON type, but holds one; known by its method so that numpy need not be imported.
     if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return value.item()
     return value
 
 
-def _refuse_unstorable(field: str, value: str) -> None:
+def refuse_unstorable(field: str, value: str) -> None:
+    """Refuse half characters and NUL, which neither UTF-8 nor every C library can carry."""
     found = _SURROGATE.search(value)
     if found:
         raise InvalidInputError(

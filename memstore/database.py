@@ -42,7 +42,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        self.path = Path(path).absolute()
+        self.path = _path(path)
         self.vectors_unavailable: str | None = None
         self.read_only_reason = "it was opened with read_only=True" if read_only else _why_read_only(self.path)
         self._immutable = False
@@ -57,8 +57,12 @@ class Database:
         self._pid = os.getpid()
         self._closed = False
         _check_path(self.path, may_create=self.read_only_reason is None)
-        with self._translated():
-            self._open()
+        try:
+            with self._translated():
+                self._open()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def read_only(self) -> bool:
@@ -135,22 +139,38 @@ class Database:
     def _open(self) -> None:
         if not self.read_only:
             _create_private(self.path)
+        self._refuse_foreign()
         connection = self.connection()
-        # Both from one state: another process may be making the file at this moment.
-        with connection:
-            application_id = connection.pragma("application_id")
-            tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-        if application_id == 0 and tables == 0:
+        if _identity(connection) == (0, 0):
             if self.read_only:
                 raise NotAStoreError(f"{self.path} is empty, and {self.read_only_reason}: there is nothing to read.")
             self._use_wal(connection)
             self._create(connection)
-        elif application_id != APPLICATION_ID:
-            raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
         else:
             self._check_schema(connection)
             if not self.read_only:
                 self._use_wal(connection)
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a SQLite file of another program before a connection that could write touches it or its log."""
+        with open(self.path, "rb") as file:
+            header = file.read(100)
+        if len(header) < 100 or int.from_bytes(header[68:72], "big") == APPLICATION_ID:
+            return
+        # The mark can still stand in the log alone. Without a log nothing but the file itself is to be read.
+        log = self.path.with_name(self.path.name + "-wal")
+        waiting = log.exists() and log.stat().st_size > 0
+        connection = apsw.Connection(
+            str(self.path) if waiting else f"{self.path.as_uri()}?immutable=1",
+            flags=apsw.SQLITE_OPEN_READONLY | (0 if waiting else apsw.SQLITE_OPEN_URI),
+        )
+        try:
+            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            application_id, tables = _identity(connection)
+        finally:
+            connection.close()
+        if application_id != APPLICATION_ID and (application_id, tables) != (0, 0):
+            raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
 
     def _check_schema(self, connection: apsw.Connection) -> None:
         try:
@@ -304,6 +324,27 @@ def schema() -> str:
 def sqlite_version() -> str:
     """Return the version of the SQLite library in use."""
     return str(apsw.sqlite_lib_version())
+
+
+def _identity(connection: apsw.Connection) -> tuple[int, int]:
+    """Return a file's application id and number of tables, from one state: it may be made at this moment."""
+    with connection:
+        application_id = connection.pragma("application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    return int(application_id), int(tables)
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    try:
+        found = Path(os.fsdecode(path)).absolute()
+        str(found).encode()
+        # What is too long, or holds a NUL, is refused by the system itself; what is missing is no matter yet.
+        os.lstat(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    except (OSError, TypeError, ValueError) as error:
+        raise NotAStoreError(f"{path!r} can't be the path of a file ({error}); name another.") from error
+    return found
 
 
 def _find_extension() -> str | MemstoreError:

@@ -111,7 +111,7 @@ def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
     rows = all_rows(
         conn,
         "SELECT e.name FROM memory_entities l JOIN entities e ON e.id = l.entity_id"
-        " WHERE l.memory_id = ? AND l.given ORDER BY e.id",
+        " WHERE l.memory_id = ? AND l.given ORDER BY e.key",
         (memory_id,),
     )
     return tuple(name for (name,) in rows)

@@ -90,7 +90,7 @@ def _read_line(line: str) -> checks.Checked | Restored | Term:
         raise InvalidInputError(f"this is a JSON {type(fields).__name__}; each line holds one JSON object.")
     if "term" in fields:
         return Term(
-            name=str(checks.name("term", fields["term"])),
+            name=checks.required_name("term", fields["term"]),
             kind=checks.name("kind", fields.get("kind")) or "term",
             aliases=checks.names("aliases", fields.get("aliases", ())),
         )

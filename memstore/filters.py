@@ -40,7 +40,15 @@ class Filter:
     author: str | None = None
 
     def condition(self, conn: apsw.Connection, now: str) -> "Condition | None":
-        """Return the condition on `memories m`, or None when every memory passes; expired ones never do.
+        """Return the condition on `memories m`, or None when every memory passes; expired ones never do."""
+        parts, values = self.parts()
+        if one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE expires_at <= ?)", (now,)):
+            parts.append("(m.expires_at IS NULL OR m.expires_at > ?)")
+            values.append(now)
+        return Condition(sql=" AND ".join(parts), values=tuple(values)) if parts else None
+
+    def parts(self) -> tuple[list[str], list[Any]]:
+        """Return the conditions that the filter names, to be joined by AND, and the values bound to them.
 
         Raises `InvalidInputError` on an unknown operator or a value that metadata can't hold.
         """
@@ -65,10 +73,7 @@ class Filter:
             values.extend(bound)
         if len(parts) > _MOST_CONDITIONS:
             raise InvalidInputError(f"the filter has {len(parts)} conditions, at most {_MOST_CONDITIONS} are allowed.")
-        if one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE expires_at <= ?)", (now,)):
-            parts.append("(m.expires_at IS NULL OR m.expires_at > ?)")
-            values.append(now)
-        return Condition(sql=" AND ".join(parts), values=tuple(values)) if parts else None
+        return parts, values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +106,7 @@ def checked(
     """Return a filter of what a caller gave, or raise `InvalidInputError`; times without a zone are local time."""
     if where is not None and not isinstance(where, Mapping):
         raise InvalidInputError(f"where is {type(where).__name__}; give a mapping of metadata path to value.")
-    return Filter(
+    chosen = Filter(
         namespace=checks.name("namespace", namespace),
         tags=checks.names("tags", tags),
         where=where,
@@ -110,11 +115,14 @@ def checked(
         thread=checks.name("thread", thread),
         author=checks.name("author", author),
     )
+    chosen.parts()
+    return chosen
 
 
 def _metadata_condition(path: str, wanted: Any) -> tuple[str, list[Any]]:
     if not isinstance(path, str):
         raise InvalidInputError(f"where: the path {path!r} is not text; name a metadata field.")
+    checks.refuse_unstorable("a path of where", path)
     if not isinstance(wanted, Mapping):
         wanted = {"$eq": wanted}
     if not wanted:
@@ -186,9 +194,9 @@ def _equals(path: str, value: Any) -> tuple[str, list[Any]]:
 
 def _plain(path: str, value: Any) -> str | int | float | bool | None:
     """Return a filter value as Python's own type: numpy scalars give theirs, text its composed form."""
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item()
+    value = checks.native(value)
     if isinstance(value, str):
+        checks.refuse_unstorable(f"where[{path!r}]", value)
         return unicodedata.normalize("NFC", value)
     if value is None or isinstance(value, bool):
         return value

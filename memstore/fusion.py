@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from memstore import checks
 from memstore.errors import InvalidInputError
 from memstore.records import Weights
 
@@ -18,6 +19,7 @@ PROFILES: Mapping[str, Weights] = {
     "conceptual": Weights(keyword=0.3, semantic=0.5, entity=0.2),
     "people": Weights(keyword=0.3, semantic=0.3, entity=0.4),
 }
+_WEIGHTS = ("keyword", "semantic", "entity", "boost")
 DEFAULT_FUSION = "minmax"
 # An entity score is a share already; stretched, a name that nearly all memories mention would count in full.
 BOUNDS: Mapping[str, tuple[float, float]] = {"entity": (0.0, 1.0)}
@@ -36,18 +38,16 @@ class Fused:
 
 def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
     """Return the caller's own weights, or those of a profile; raise `InvalidInputError` on what is neither."""
-    if profile not in PROFILES:
-        raise InvalidInputError(f"the profile {profile!r} is unknown; the profiles are {', '.join(PROFILES)}.")
+    profile = checks.one_of("profile", profile, PROFILES)
     if own is None:
         return PROFILES[profile]
     if isinstance(own, Mapping):
-        unknown = sorted(set(own) - {"keyword", "semantic", "entity", "boost"})
-        if unknown:
-            raise InvalidInputError(f"weights: {unknown[0]!r} is no signal; name keyword, semantic, entity or boost.")
-        own = Weights(**{name: float(value) for name, value in own.items()})
-    for name in ("keyword", "semantic", "entity", "boost"):
-        value = getattr(own, name)
-        if not 0 <= value < float("inf"):
+        own = Weights(**{checks.one_of("weight", name, _WEIGHTS): value for name, value in own.items()})
+    if not isinstance(own, Weights):
+        raise InvalidInputError(f"weights is {type(own).__name__}; give Weights, or a mapping of signal to number.")
+    for name in _WEIGHTS:
+        value = checks.native(getattr(own, name))
+        if not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise InvalidInputError(f"weights: {name} is {value}; give a finite number that is not negative.")
     if own.keyword + own.semantic + own.entity == 0:
         raise InvalidInputError("weights: keyword, semantic and entity are all 0; at least one must count.")
@@ -83,10 +83,7 @@ METHODS: Mapping[str, Normalise] = {"minmax": minmax}
 
 def method(name: str | None) -> Normalise:
     """Return a fusion method by its name, None being the store's default; raise `InvalidInputError` on others."""
-    name = DEFAULT_FUSION if name is None else name
-    if name not in METHODS:
-        raise InvalidInputError(f"the fusion {name!r} is unknown; the methods are {', '.join(METHODS)}.")
-    return METHODS[name]
+    return METHODS[checks.one_of("fusion", DEFAULT_FUSION if name is None else name, METHODS)]
 
 
 def fuse(

@@ -58,6 +58,10 @@ class Row:
     metadata: str
     tags: tuple[str, ...]
 
+    def expired(self, moment: str) -> bool:
+        """Say whether the memory has expired at a time as stored."""
+        return self.expires_at is not None and self.expires_at <= moment
+
     @property
     def body(self) -> tuple[Any, ...]:
         """What the indexes are made of: while it stays, they stay."""
@@ -94,7 +98,8 @@ def content_hash(namespace: str, author: str | None, thread: str | None, text: s
 
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
     """Return the row of an id, expired or not."""
-    return _row(conn, "id = ?", memory_id)
+    # SQLite's ids end at 64 bits: one beyond is no memory's.
+    return _row(conn, "id = ?", memory_id) if abs(memory_id) <= checks.LARGEST_INTEGER else None
 
 
 def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
@@ -102,17 +107,17 @@ def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
     return _row(conn, "namespace = ? AND key = ?", namespace, key)
 
 
-def by_content(conn: apsw.Connection, identity: bytes, *, keyed: bool = True) -> Row | None:
-    """Return the first row with this identity, expired or not; with `keyed` false only rows without a key."""
-    return _row(conn, "content_hash = ?" + ("" if keyed else " AND key IS NULL"), identity)
+def by_content(conn: apsw.Connection, identity: bytes, moment: str, *, keyed: bool = True) -> Row | None:
+    """Return the first row with this identity, an expired one only if there is no other; `keyed` allows for a key."""
+    order = "expires_at IS NOT NULL AND expires_at <= ?, id"
+    return _row(conn, "content_hash = ?" + ("" if keyed else " AND key IS NULL"), identity, moment, order=order)
 
 
 def write(conn: apsw.Connection, row: Row) -> Row:
     """Insert a row, or overwrite the one of its id; return it with its id."""
     if row.id is None:
         # The id is part of the row's hash, so it is taken before the row is written.
-        last = one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0
-        row = dataclasses.replace(row, id=last + 1)
+        row = dataclasses.replace(row, id=next_id(conn))
     tags = tuple(sorted(row.tags))
     row = dataclasses.replace(row, tags=tags)
     values = [getattr(row, name) for name in _NAMES]
@@ -126,6 +131,11 @@ def write(conn: apsw.Connection, row: Row) -> Row:
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (row.id,))
     conn.executemany("INSERT INTO tags (memory_id, tag) VALUES (?, ?)", [(row.id, tag) for tag in tags])
     return row
+
+
+def next_id(conn: apsw.Connection, above: int = 0) -> int:
+    """Return an id that no memory has had, above a given one."""
+    return max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above) + 1
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
@@ -194,8 +204,8 @@ def count(conn: apsw.Connection, condition: Condition | None) -> int:
     return int(one_value(conn, f"SELECT count(*) FROM memories m{where}", values))
 
 
-def _row(conn: apsw.Connection, where: str, *values: Any) -> Row | None:
-    found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories WHERE {where} ORDER BY id LIMIT 1", values)
+def _row(conn: apsw.Connection, where: str, *values: Any, order: str = "id") -> Row | None:
+    found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories WHERE {where} ORDER BY {order} LIMIT 1", values)
     if not found:
         return None
     fields: dict[str, Any] = dict(zip(_NAMES, found[0], strict=True))

@@ -3,12 +3,13 @@
 import regex
 
 # The size of a passage, in units of roughly a quarter of a token: a character counts one, an unspaced script's four.
-# 800 units stay below 350 tokens of the bundled model in every language tried, so nothing is cut inside the model.
-PASSAGE_UNITS = 800
-_OVERLAP_UNITS = 120
+# On judged Portuguese abstracts the bundled model alone gave hit@1/hit@10 of .729/.923 with 400 units, .720/.940 with
+# 600, .697/.932 with 800, .671/.927 with 1200; 600 units stay below 256 tokens, so no model in use cuts a passage.
+PASSAGE_UNITS = 600
+_OVERLAP_UNITS = 100
 _WIDE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 # A sentence ends at its mark and the white space behind it, at a mark of an unspaced script, or at an empty line.
-_SENTENCE = regex.compile(r"(?:[^.!?…。！？\n]|[.!?…](?!\s)|\n(?!\s*\n))*+(?:[.!?…]+(?=\s)|[。！？]+|\n\s*\n|$)\s*")
+_SENTENCE_END = regex.compile(r"(?:[.!?…]+(?=\s)|[。！？]+|\n\s*\n)\s*")
 _WORD = regex.compile(r"\S*\s*")
 
 
@@ -41,14 +42,12 @@ def _units(text: str) -> int:
 
 def _sentences(text: str, units: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
-    for match in _SENTENCE.finditer(text):
-        start, stop = match.span()
-        if stop == start:
-            continue
-        if _units(match.group()) <= units:
-            found.append((start, stop))
-        else:
-            found.extend(_pieces(text, start, stop, units))
+    start = 0
+    for stop in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        if start < stop:
+            whole = _units(text[start:stop]) <= units
+            found.extend([(start, stop)] if whole else _pieces(text, start, stop, units))
+        start = stop
     return found
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import apsw
 import numpy as np
 
-from memstore import entities, fusion, keyword, memories, semantic
+from memstore import checks, entities, fusion, keyword, memories, semantic
 from memstore.analysis import Analyser, QueryWord, fold
-from memstore.database import Database
+from memstore.database import Database, all_rows
 from memstore.entities import QueryEntity
 from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
 from memstore.filters import Condition, Filter
@@ -222,15 +222,11 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
     """Return the signals a caller names, in their fixed order; raise `InvalidInputError` on an unknown one."""
     if signals is None:
         return None
-    given = (signals,) if isinstance(signals, str) else tuple(signals)
-    unknown = [name for name in given if name not in SIGNALS]
-    if unknown or not given:
-        raise InvalidInputError(
-            f"signals: {unknown[0]!r} is unknown; name some of {', '.join(SIGNALS)}."
-            if unknown
-            else f"signals is empty; name some of {', '.join(SIGNALS)}, or leave it out for all."
-        )
-    return tuple(name for name in SIGNALS if name in given)
+    given = (signals,) if isinstance(signals, str) else signals
+    if not isinstance(given, Sequence | set | frozenset) or not given:
+        raise InvalidInputError(f"signals is {signals!r}; name some of {', '.join(SIGNALS)}, or leave it out for all.")
+    named = {checks.one_of("signal", one, SIGNALS) for one in given}
+    return tuple(name for name in SIGNALS if name in named)
 
 
 def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str]) -> None:
@@ -253,8 +249,9 @@ def _passages(
     best: Mapping[int, int],
     matched: Mapping[int, tuple[str, ...]],
 ) -> dict[int, Passage]:
-    """Return the passage that stands for each memory: the nearest one, else the one with most words of the query."""
-    rows = conn.execute(
+    """Return the passage that stands for each memory: the nearest one, unless only others hold words of the query."""
+    rows = all_rows(
+        conn,
         "SELECT memory_id, id, start, stop FROM passages"
         " WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY id",
         (json.dumps(list(there)),),
@@ -265,17 +262,14 @@ def _passages(
     found: dict[int, Passage] = {}
     for memory_id, own in spans.items():
         text = there[memory_id].text
-        if memory_id in best:
-            _, start, stop = next(span for span in own if span[0] == best[memory_id])
-        elif len(own) == 1:
-            _, start, stop = own[0]
-        else:
-            wanted = [fold(word) for word in matched.get(memory_id, ())]
-            _, start, stop = max(own, key=lambda span: _held(text[span[1] : span[2]], wanted))
-        found[memory_id] = Passage(start=start, stop=stop, text=text[start:stop])
+        words = [fold(word) for word in matched.get(memory_id, ())]
+        chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
+        if len(own) > 1 and not _held(text, chosen, words):
+            chosen = max(own, key=lambda span: (_held(text, span, words), span == chosen))
+        found[memory_id] = Passage(start=chosen[1], stop=chosen[2], text=text[chosen[1] : chosen[2]])
     return found
 
 
-def _held(text: str, words: Sequence[str]) -> int:
-    folded = fold(text)
+def _held(text: str, span: tuple[int, int, int], words: Sequence[str]) -> int:
+    folded = fold(text[span[1] : span[2]])
     return sum(word in folded for word in words)

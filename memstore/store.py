@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeAlias
+from typing import Any, Self, TextIO, TypeAlias, cast
 
 import apsw
 
@@ -16,6 +16,7 @@ from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Embedder
 from memstore.errors import InvalidInputError
+from memstore.keyword import MATCHES
 from memstore.records import (
     Entity,
     ImportReport,
@@ -111,8 +112,9 @@ class MemoryStore:
         """Store one memory and return it; its `outcome` says whether it is new, and `pending` what waits for a vector.
 
         The same text (after Unicode and white space normalisation) by the same author in the same thread and
-        namespace is the same memory: tags, metadata and entities are merged into it. A `key` is the identity
-        instead: the memory under that key takes the text and every other field that is given. Raises
+        namespace is the same memory, and keeps its date and place; tags, metadata and entities are merged into it,
+        and an expiry or language that is given is taken. A `key` is the identity instead: the memory under that key
+        takes the text and every other field that is given, tags, metadata and entities beside those it has. Raises
         `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
         """
         new = NewMemory(
@@ -153,13 +155,11 @@ class MemoryStore:
         """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired."""
         if (id is None) == (key is None):
             raise InvalidInputError("get takes an id or a key: give one of the two.")
+        number = None if id is None else checks.identifier(id)
+        namespace, name = checks.namespace(namespace), checks.name("key", key, longest=checks.LONGEST_KEY)
         with self._database.read() as conn:
-            row = (
-                memories.get(conn, checks.identifier(id))
-                if id is not None
-                else memories.by_key(conn, namespace, str(key))
-            )
-            if row is None or row.id is None or (row.expires_at is not None and row.expires_at <= writing.now()):
+            row = memories.get(conn, number) if number is not None else memories.by_key(conn, namespace, str(name))
+            if row is None or row.id is None or row.expired(writing.now()):
                 return None
             return memories.read(conn, [row.id])[row.id]
 
@@ -212,7 +212,7 @@ class MemoryStore:
 
     def delete(self, ids: int | Iterable[int]) -> int:
         """Take memories out of every index and table; return how many there were."""
-        return self._writer.delete([checks.identifier(one) for one in ([ids] if isinstance(ids, int) else ids)])
+        return self._writer.delete(checks.identifiers(ids))
 
     def list(
         self,
@@ -230,8 +230,7 @@ class MemoryStore:
     ) -> builtins.list[Memory]:
         """Return memories that pass the filters: `newest` or `oldest` first, or in the order of their threads."""
         chosen = filters.checked(namespace, tags, where, after, before, thread, author)
-        if order not in memories.ORDERS:
-            raise InvalidInputError(f"order is {order!r}; give one of {', '.join(memories.ORDERS)}.")
+        order = cast(memories.Order, checks.one_of("order", order, memories.ORDERS))
         limit, offset = checks.whole("limit", limit, least=1), checks.whole("offset", offset, least=0)
         with self._database.read() as conn:
             condition = chosen.condition(conn, writing.now())
@@ -301,7 +300,7 @@ class MemoryStore:
             fusion=fusion,
             filter=filters.checked(namespace, tags, where, after, before, thread, author),
             signals=signal_names(signals),
-            match=match,
+            match=cast(Match, checks.one_of("match", match, MATCHES)),
         )
         found = self._searcher.search(question)
         if not rerank:
@@ -352,7 +351,9 @@ class MemoryStore:
     def import_jsonl(self, lines: Iterable[str], *, progress: Progress | None = None) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
-        All lines are checked before the first memory is written. Importing the same lines again adds nothing.
+        All lines are checked before the first memory is written. Importing the same lines again adds nothing. An
+        exported memory that is here already (by id and content, by key, or by content) is brought to the state that
+        its line has; one whose id another memory has taken gets a new one.
         """
         return transfer.import_jsonl(self._writer, self.terms, lines, progress)
 

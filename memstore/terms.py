@@ -24,8 +24,8 @@ class Terms:
 
         Adding to a known name adds aliases and sets the kind. Raises `InvalidInputError` on an empty name.
         """
-        name = str(checks.name("name", name))
-        kind = str(checks.name("kind", kind))
+        name = checks.required_name("name", name)
+        kind = checks.required_name("kind", kind)
         spellings = dict.fromkeys((name, *checks.names("aliases", aliases)))
         with self._database.write() as conn:
             conn.execute("UPDATE entity_terms SET kind = ? WHERE name = ?", (kind, name))
@@ -38,6 +38,7 @@ class Terms:
 
     def remove(self, name: str) -> None:
         """Know a name no more. Raises `NotFoundError` when it is not known."""
+        name = checks.required_name("name", name)
         with self._database.write() as conn:
             term = next((term for term in _all(conn) if entities.key(term.name) == entities.key(name)), None)
             if term is None:

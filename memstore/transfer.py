@@ -36,11 +36,13 @@ def import_jsonl(
     """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
     planners: list[tuple[Planner, int]] = []
     known: list[exchange.Term] = []
-    for found in exchange.read_lines(lines):
+    read = list(exchange.read_lines(lines))
+    above = max((found.row.id or 0 for found in read if isinstance(found, exchange.Restored)), default=0)
+    for found in read:
         if isinstance(found, exchange.Term):
             known.append(found)
         elif isinstance(found, exchange.Restored):
-            planners.append((writing.restoring(found.row, found.given), len(found.row.text)))
+            planners.append((writing.restoring(found.row, found.given, above), len(found.row.text)))
         else:
             planners.append((writing.adding(found), len(found.text)))
     for term in known:

@@ -1,7 +1,7 @@
 """The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from memstore.semantic import StoredSpace, digest
 from memstore.spaces import Spaces, Vectors
 
 # Embedding a whole book would hold up the write that brings it; what is beyond is pending until it is filled.
-MOST_EMBEDDED_AT_ONCE = 256
+MOST_EMBEDDED_AT_ONCE = 128
 # A batch is what an interruption can cost, and how far apart two steps of a progress bar are: some seconds.
 _BATCH_MEMORIES = 64
 _BATCH_CHARACTERS = 40_000
@@ -156,9 +156,9 @@ def adding(new: Checked) -> Planner:
         there = (
             memories.by_key(conn, new.namespace, new.key)
             if new.key is not None
-            else memories.by_content(conn, identity)
+            else memories.by_content(conn, identity, moment)
         )
-        expired = there is not None and there.expires_at is not None and there.expires_at <= moment
+        expired = there is not None and there.expired(moment)
         if there is None or expired:
             return Plan(
                 before=None,
@@ -177,7 +177,7 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Planner:
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
         before = memories.get(conn, memory_id)
-        if before is None or (before.expires_at is not None and before.expires_at <= moment):
+        if before is None or before.expired(moment):
             raise NotFoundError(f"there is no memory {memory_id}; nothing was changed.")
         given_before = entities.given(conn, memory_id)
         given = changes.get("entities", given_before)
@@ -188,34 +188,36 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Planner:
         elif (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in fields:
             end = memories.end_of_thread(conn, after.namespace, after.thread)
             after = dataclasses.replace(after, position=end)
-        _refuse_clash(conn, before, after)
-        return _plan(before, after, given_before, given, "updated", moment)
+        made = _plan(before, after, given_before, given, "updated", moment)
+        return dataclasses.replace(made, expired=_refuse_clash(conn, before, after, moment))
 
     return plan
 
 
-def restoring(row: Row, given: tuple[str, ...]) -> Planner:
-    """Return the write that brings a row back as it was exported: same id where that is free, same times.
+def restoring(row: Row, given: tuple[str, ...], above: int) -> Planner:
+    """Return the write that brings a row back as it was exported: same times, same id where that is free.
+
+    Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
 
     A memory that is there already (by id and content, key, or content) is brought to the row's state.
     """
 
-    def plan(conn: apsw.Connection, _: str) -> Plan:
+    def plan(conn: apsw.Connection, moment: str) -> Plan:
         by_id = memories.get(conn, row.id) if row.id is not None else None
         before = by_id if by_id is not None and _same_memory(by_id, row) else None
         if before is None:
             before = (
                 memories.by_key(conn, row.namespace, row.key)
                 if row.key is not None
-                else memories.by_content(conn, row.content_hash, keyed=False)
+                else memories.by_content(conn, row.content_hash, moment, keyed=False)
             )
         if before is None:
-            after = row if by_id is None and row.id is not None else dataclasses.replace(row, id=None)
+            after = row if by_id is None else dataclasses.replace(row, id=memories.next_id(conn, above))
             return Plan(before=None, after=after, given=given, outcome="added")
         assert before.id is not None
         after = dataclasses.replace(row, id=before.id)
         given_before = entities.given(conn, before.id)
-        if dataclasses.replace(after, updated_at=before.updated_at) == before and set(given) == set(given_before):
+        if dataclasses.replace(after, updated_at=before.updated_at) == before and _same_names(given, given_before):
             return Plan(before=before, after=before, given=given_before, outcome="unchanged")
         return Plan(before=before, after=after, given=given, outcome="updated")
 
@@ -288,26 +290,31 @@ def _merged(conn: apsw.Connection, before: Row, new: Checked, moment: str) -> Pl
 def _plan(
     before: Row, after: Row, given_before: tuple[str, ...], given: tuple[str, ...], outcome: Outcome, moment: str
 ) -> Plan:
-    known = {entities.key(name) for name in given_before}
-    if after == before and {entities.key(name) for name in given} == known:
+    if after == before and _same_names(given, given_before):
         return Plan(before=before, after=before, given=given_before, outcome="unchanged")
     return Plan(before=before, after=dataclasses.replace(after, updated_at=moment), given=given, outcome=outcome)
 
 
-def _refuse_clash(conn: apsw.Connection, before: Row, after: Row) -> None:
+def _same_names(some: Iterable[str], others: Iterable[str]) -> bool:
+    return {entities.key(name) for name in some} == {entities.key(name) for name in others}
+
+
+def _refuse_clash(conn: apsw.Connection, before: Row, after: Row, moment: str) -> int | None:
+    """Refuse a change to what another memory is; return the expired memory that has to make room, if any."""
+    other = None
     if after.key is not None:
         other = memories.by_key(conn, after.namespace, after.key)
-        if other is not None and other.id != before.id:
-            raise InvalidInputError(
-                f"memory {other.id} already has the key {after.key!r} in {after.namespace!r}; nothing was changed."
-            )
+        what = f"the key {after.key!r} in {after.namespace!r}"
     elif after.content_hash != before.content_hash or before.key is not None:
-        other = memories.by_content(conn, after.content_hash, keyed=False)
-        if other is not None and other.id != before.id:
-            raise InvalidInputError(
-                f"memory {other.id} already holds this text; delete one of the two, or give one a key."
-                " Nothing was changed."
-            )
+        other = memories.by_content(conn, after.content_hash, moment, keyed=False)
+        what = "this text"
+    if other is None or other.id == before.id:
+        return None
+    if other.expired(moment):
+        return other.id
+    raise InvalidInputError(
+        f"memory {other.id} already has {what}; delete one of the two or give another key. Nothing was changed."
+    )
 
 
 def found_in(row: Row, known: dict[str, Entity]) -> dict[str, Entity]:
