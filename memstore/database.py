@@ -243,12 +243,13 @@ class Database:
             try:
                 connection.enable_load_extension(True)
                 connection.load_extension(self._extension)
-                connection.enable_load_extension(False)
             except (apsw.Error, AttributeError) as error:
                 self.vectors_unavailable = (
                     f"the sqlite-vec library can't be loaded from {self._extension} ({error}); "
                     "reinstall sqlite-vec for this platform"
                 )
+            finally:
+                connection.enable_load_extension(False)
 
     def _use_wal(self, connection: apsw.Connection) -> None:
         if connection.pragma("journal_mode") == "wal":

@@ -204,7 +204,11 @@ class Space:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What a store holds; `embedder` says which model new memories go to, or why there is none."""
+    """What a store holds.
+
+    `pending` counts the vectors that passages wait for; `embedder` says which model new memories go to, or why there
+    is none.
+    """
 
     path: str
     size_bytes: int
@@ -215,6 +219,7 @@ class Stats:
     passages: int
     entities: int
     expired: int
+    pending: int
     namespaces: Mapping[str, int]
     spaces: tuple[Space, ...]
     embedder: str

@@ -102,6 +102,7 @@ def stats(found: Stats) -> list[list[str]]:
         *[[f"  in {name}", f"{number:,}"] for name, number in found.namespaces.items()],
         ["expired", f"{found.expired:,}"],
         ["passages", f"{found.passages:,}"],
+        ["pending", f"{found.pending:,} vectors"],
         ["entities", f"{found.entities:,}"],
         ["languages", ", ".join(found.languages)],
         ["embedder", found.embedder],

@@ -110,6 +110,12 @@ class Spaces:
             return self._added(conn, self._model, state="filling" if waiting else "ready")
         return self._matching(stored, self._model)
 
+    def waiting(self, conn: apsw.Connection) -> tuple[str, ...]:
+        """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
+        if self._model is None or self._database.vectors_unavailable is not None or semantic.spaces(conn):
+            return ()
+        return (self._model.spec or self._model.model_id,)
+
     def for_search(self, stored: Sequence[StoredSpace]) -> StoredSpace | str:
         """Return which of the file's spaces a query is asked in, or why none can be. Loads the model; no SQL."""
         if self._model is None:

@@ -31,7 +31,7 @@ from memstore.records import (
 from memstore.searching import Question, Searcher, signal_names
 from memstore.spaces import Spaces
 from memstore.terms import Terms
-from memstore.writing import Planner, Writer
+from memstore.writing import Write, Writer
 
 # Called with how many are done and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]
@@ -139,17 +139,17 @@ class MemoryStore:
         All are checked before the first is written. They are written in batches, each whole or not at all; a run
         that was interrupted can be repeated, since what is there already is found again.
         """
-        planners: builtins.list[tuple[Planner, int]] = []
+        writes: builtins.list[Write] = []
         for number, item in enumerate(items):
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
             try:
-                planners.append((writing.adding(checks.checked(item)), len(item.text)))
+                writes.append(writing.adding(checks.checked(item)))
             except InvalidInputError as error:
                 if number == 0:
                     raise
                 raise InvalidInputError(f"item {number}: {error}") from error
-        return self._stored(planners, progress)
+        return self._stored(writes, progress)
 
     def get(self, id: int | None = None, *, key: str | None = None, namespace: str = "default") -> Memory | None:
         """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired."""
@@ -208,7 +208,7 @@ class MemoryStore:
             changes["metadata"] = checks.encoded(checks.metadata(metadata))
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
-        return self._stored([(writing.changing(checks.identifier(id), changes), len(changes.get("text", "")))])[0]
+        return self._stored([writing.changing(checks.identifier(id), changes)])[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
         """Take memories out of every index and table; return how many there were."""
@@ -325,6 +325,8 @@ class MemoryStore:
             )
             passages = one_value(conn, "SELECT count(*) FROM passages")
             names = one_value(conn, "SELECT count(*) FROM entities")
+            unplaced = passages if self.spaces.waiting(conn) else 0
+        spaces = self.spaces.list()
         return Stats(
             path=str(self._database.path),
             size_bytes=self._database.size(),
@@ -336,7 +338,8 @@ class MemoryStore:
             entities=names,
             expired=expired,
             namespaces=dict(by_namespace),
-            spaces=self.spaces.list(),
+            pending=unplaced + sum(space.pending for space in spaces),
+            spaces=spaces,
             embedder=self.spaces.describe(),
         )
 
@@ -382,13 +385,16 @@ class MemoryStore:
         """Store a plain text as one memory; `name` (of its file) is its key, so that importing it again changes it."""
         return transfer.counted([self.add(text, key=name, namespace=namespace).outcome])
 
-    def _stored(
-        self, planners: Sequence[tuple[Planner, int]], progress: Progress | None = None
-    ) -> builtins.list[Memory]:
-        done = self._writer.store(planners, progress)
+    def _stored(self, writes: Sequence[Write], progress: Progress | None = None) -> builtins.list[Memory]:
+        done = self._writer.store(writes, progress)
         with self._database.read() as conn:
             there = memories.read(conn, {memory_id for memory_id, _ in done})
-        return [dataclasses.replace(there[one], outcome=outcome) for one, outcome in done if one in there]
+            waiting = self.spaces.waiting(conn)
+        return [
+            dataclasses.replace(there[one], outcome=outcome, pending=there[one].pending or waiting)
+            for one, outcome in done
+            if one in there
+        ]
 
     def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return the file's languages; a new file takes those wanted."""

@@ -28,13 +28,17 @@ class Terms:
         kind = checks.required_name("kind", kind)
         spellings = dict.fromkeys((name, *checks.names("aliases", aliases)))
         with self._database.write() as conn:
-            conn.execute("UPDATE entity_terms SET kind = ? WHERE name = ?", (kind, name))
+            for term in _all(conn):
+                if entities.key(term.name) == entities.key(name):
+                    conn.execute("UPDATE entity_terms SET name = ?, kind = ? WHERE name = ?", (name, kind, term.name))
             conn.executemany(
                 "INSERT OR REPLACE INTO entity_terms (key, spelling, name, kind) VALUES (?, ?, ?, ?)",
                 [(entities.key(spelling), spelling, name, kind) for spelling in spellings],
             )
-            _relink(conn, {memory_id for spelling in spellings for memory_id in _holding(conn, spelling)})
-            return next(term for term in _all(conn) if term.name == name)
+            conn.execute("UPDATE entities SET name = ?, kind = ? WHERE key = ?", (name, kind, entities.key(name)))
+            term = next(term for term in _all(conn) if term.name == name)
+            _relink(conn, {one for spelling in (name, *term.aliases) for one in _holding(conn, spelling)})
+        return term
 
     def remove(self, name: str) -> None:
         """Know a name no more. Raises `NotFoundError` when it is not known."""

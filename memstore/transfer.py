@@ -11,7 +11,7 @@ from memstore.errors import NotFoundError, StorageError
 from memstore.filters import Filter
 from memstore.records import ImportReport, Memory, NewMemory, Outcome
 from memstore.terms import Terms
-from memstore.writing import Planner, Writer
+from memstore.writing import Write, Writer
 
 
 def export(
@@ -34,7 +34,7 @@ def import_jsonl(
     writer: Writer, terms: Terms, lines: Iterable[str], progress: Callable[[int, int], None] | None
 ) -> ImportReport:
     """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
-    planners: list[tuple[Planner, int]] = []
+    writes: list[Write] = []
     known: list[exchange.Term] = []
     read = list(exchange.read_lines(lines))
     above = max((found.row.id or 0 for found in read if isinstance(found, exchange.Restored)), default=0)
@@ -42,12 +42,12 @@ def import_jsonl(
         if isinstance(found, exchange.Term):
             known.append(found)
         elif isinstance(found, exchange.Restored):
-            planners.append((writing.restoring(found.row, found.given, above), len(found.row.text)))
+            writes.append(writing.restoring(found.row, found.given, above))
         else:
-            planners.append((writing.adding(found), len(found.text)))
+            writes.append(writing.adding(found))
     for term in known:
         terms.add(term.name, kind=term.kind, aliases=term.aliases)
-    return counted([outcome for _, outcome in writer.store(planners, progress)])
+    return counted([outcome for _, outcome in writer.store(writes, progress)])
 
 
 def markdown(path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:

@@ -1,7 +1,7 @@
 """The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -46,6 +46,15 @@ Planner: TypeAlias = Callable[[apsw.Connection, str], Plan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A write to be planned; `identity` names the memory it is about, `size` is that of its text in characters."""
+
+    planner: Planner
+    identity: Hashable
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
     """What a body gives before the transaction: terms, entities and the spans of its passages."""
 
@@ -64,18 +73,17 @@ class Writer:
         self._spaces = spaces
 
     def store(
-        self, planners: Sequence[tuple[Planner, int]], progress: Callable[[int, int], None] | None = None
+        self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None
     ) -> list[tuple[int, Outcome]]:
         """Carry out writes in order, in batches of one transaction each; return ids and what was done.
 
-        `planners` come with the size of each text in characters. A batch that fails leaves the file as it was
-        before that batch.
+        A batch that fails leaves the file as it was before that batch.
         """
         done: list[tuple[int, Outcome]] = []
-        for batch in _batches(planners):
-            done.extend(self._store_batch(batch))
+        for batch in _batches(writes):
+            done.extend(self._store_batch([write.planner for write in batch]))
             if progress is not None:
-                progress(len(done), len(planners))
+                progress(len(done), len(writes))
         return done
 
     def delete(self, ids: Sequence[int]) -> int:
@@ -148,11 +156,12 @@ class Writer:
         )
 
 
-def adding(new: Checked) -> Planner:
+def adding(new: Checked) -> Write:
     """Return the write that adds `new`: an upsert by its key, else merged into the memory with the same text."""
 
+    identity = memories.content_hash(new.namespace, new.author, new.thread, new.text)
+
     def plan(conn: apsw.Connection, moment: str) -> Plan:
-        identity = memories.content_hash(new.namespace, new.author, new.thread, new.text)
         there = (
             memories.by_key(conn, new.namespace, new.key)
             if new.key is not None
@@ -169,10 +178,10 @@ def adding(new: Checked) -> Planner:
             )
         return _merged(conn, there, new, moment)
 
-    return plan
+    return Write(planner=plan, identity=(new.namespace, new.key) if new.key else identity, size=len(new.text))
 
 
-def changing(memory_id: int, changes: dict[str, Any]) -> Planner:
+def changing(memory_id: int, changes: dict[str, Any]) -> Write:
     """Return the write that sets some fields of a memory; the values are checked ones."""
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
@@ -191,10 +200,10 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Planner:
         made = _plan(before, after, given_before, given, "updated", moment)
         return dataclasses.replace(made, expired=_refuse_clash(conn, before, after, moment))
 
-    return plan
+    return Write(planner=plan, identity=memory_id, size=len(changes.get("text", "")))
 
 
-def restoring(row: Row, given: tuple[str, ...], above: int) -> Planner:
+def restoring(row: Row, given: tuple[str, ...], above: int) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
     Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
@@ -221,7 +230,7 @@ def restoring(row: Row, given: tuple[str, ...], above: int) -> Planner:
             return Plan(before=before, after=before, given=given_before, outcome="unchanged")
         return Plan(before=before, after=after, given=given, outcome="updated")
 
-    return plan
+    return Write(planner=plan, identity=(row.namespace, row.key) if row.key else row.content_hash, size=len(row.text))
 
 
 def now() -> str:
@@ -342,13 +351,16 @@ def _texts(row: Row, ready: _Prepared) -> list[str]:
     return [row.embedded_text(start, stop) for start, stop in ready.spans]
 
 
-def _batches(planners: Sequence[tuple[Planner, int]]) -> list[list[Planner]]:
-    batches: list[list[Planner]] = []
-    filled = 0
-    for planner, size in planners:
-        if not batches or len(batches[-1]) == _BATCH_MEMORIES or filled + size > _BATCH_CHARACTERS:
+def _batches(writes: Sequence[Write]) -> list[list[Write]]:
+    """Part writes into batches; two about one memory go apart, since the second starts from what the first left."""
+    batches: list[list[Write]] = []
+    filled, seen = 0, set[Hashable]()
+    for write in writes:
+        full = filled + write.size > _BATCH_CHARACTERS or len(seen) == _BATCH_MEMORIES
+        if not batches or full or write.identity in seen:
             batches.append([])
-            filled = 0
-        batches[-1].append(planner)
-        filled += size
+            filled, seen = 0, set()
+        batches[-1].append(write)
+        filled += write.size
+        seen.add(write.identity)
     return batches

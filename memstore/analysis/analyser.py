@@ -110,6 +110,8 @@ def _stop_words(languages: Sequence[str]) -> frozenset[str]:
 
 def _variants(word: str, languages: Sequence[str]) -> list[str]:
     surface = fold(word)
+    if not surface:
+        return []
     if not _HAS_LETTER.search(surface):
         return [surface]
     lower = word.lower()

@@ -44,7 +44,8 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    # Twice, since a compatibility form can hold a capital: ™ is TM.
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)).translate(_UNDECOMPOSED)
 
 
@@ -84,7 +85,7 @@ def words(piece: str) -> Iterator[str]:
 def compounds(piece: str) -> Iterator[str]:
     """Yield the folded whole terms of a piece that is more than one plain word: itself, then its larger parts."""
     whole = fold(piece)
-    if _WORD.fullmatch(whole) or _UNSPACED_RUN.search(whole):
+    if not whole or _WORD.fullmatch(whole) or _UNSPACED_RUN.search(whole):
         return
     yield whole
     seen = {whole}
