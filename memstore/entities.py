@@ -56,11 +56,17 @@ def find(text: str, terms: Mapping[str, Entity] | None = None) -> dict[str, Enti
     """
     text = unicodedata.normalize("NFC", text)
     found: dict[str, Entity] = {}
-    for piece, _ in pieces(text):
+    prose, end = [], 0
+    for piece, start in pieces(text):
         kind = _kind(piece)
-        if kind is not None and len(piece) <= _LONGEST_NAME:
+        if kind is None:
+            continue
+        if len(piece) <= _LONGEST_NAME:
             found.setdefault(key(piece), Entity(name=piece, kind=kind))
-    for name in _names(text):
+        # What is inside a path or an address is no name by itself; a full stop keeps what stands around it apart.
+        prose += [text[end:start], " . "]
+        end = start + len(piece)
+    for name in _names("".join([*prose, text[end:]])):
         found.setdefault(key(name), Entity(name=name, kind="name"))
     if terms:
         longest = max(spelling.count(" ") + 1 for spelling in terms)

@@ -32,7 +32,7 @@ class Fused:
 
     normalised: Scores
     ranks: NDArray[np.int64]
-    weight: float
+    weights: Scores
     contributions: Scores
 
 
@@ -96,17 +96,23 @@ def fuse(
 ) -> tuple[Scores, NDArray[np.int64], dict[str, Fused]]:
     """Return the score of each candidate, the order best first (ties by id), and the part of each signal.
 
-    The score is the sum of all contributions and the boost: it can be added up again from the parts.
+    The score is the sum of all contributions and the boost: it can be added up again from the parts. Where a signal
+    knows nothing of a candidate (NaN: it has no vector yet), the others share its weight for that candidate, so that
+    the unknown is neither held against it nor for it.
     """
     parts: dict[str, Fused] = {}
+    known = {signal: np.isfinite(scores) * share[signal] for signal, scores in raw.items()}
+    whole = np.sum(list(known.values()), axis=0) if known else np.zeros(len(ids))
+    scale = np.divide(sum(share.values()), whole, out=np.zeros(len(ids)), where=whole > 0)
     total = np.array(boosts, dtype=np.float64)
     for signal, scores in raw.items():
         normalised = normalise(scores, evidence[signal], BOUNDS.get(signal))
-        contributions = normalised * share[signal]
+        shares_here = known[signal] * scale
+        contributions = normalised * shares_here
         parts[signal] = Fused(
             normalised=normalised,
             ranks=_ranks(scores, evidence[signal], ids),
-            weight=share[signal],
+            weights=shares_here,
             contributions=contributions,
         )
         total = total + contributions

@@ -62,7 +62,7 @@ def _pieces(text: str, start: int, stop: int, units: int) -> list[tuple[int, int
             first, filled = match.start(), 0
         filled += size
         if filled > units:
-            step = units // 4
+            step = max(1, units // 4)
             found.extend((at, min(at + step, match.end())) for at in range(first, match.end(), step))
             first, filled = match.end(), 0
     if first < stop:

@@ -126,7 +126,7 @@ class Searcher:
                         raw=float(raw[name][index]) if np.isfinite(raw[name][index]) else None,
                         normalised=float(part.normalised[index]),
                         rank=int(part.ranks[index]) or None,
-                        weight=part.weight,
+                        weight=float(part.weights[index]),
                         contribution=float(part.contributions[index]),
                     )
                     for name, part in parts.items()
@@ -197,6 +197,9 @@ class _Embedding:
             self._result = space if isinstance(space, str) else (space, spaces.query(query))
         except EmbedderError as error:
             self._result = str(error)
+        except Exception as error:
+            # Whatever a model of the caller's own does, it costs this signal and not the answer.
+            self._result = f"the embedder failed ({type(error).__name__}: {error})"
 
     def result(self) -> tuple[StoredSpace, Vector] | str:
         self._thread.join()

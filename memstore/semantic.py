@@ -17,6 +17,8 @@ from memstore.records import Candidates
 Vector: TypeAlias = NDArray[np.float32]
 # sqlite-vec 0.1 answers no nearest-neighbour query for more (https://alexgarcia.xyz/sqlite-vec/features/knn.html).
 _MOST_NEIGHBOURS = 4096
+_WAITS = "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
+_AMONG = " AND {} IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +187,27 @@ def counts(conn: apsw.Connection, space: StoredSpace) -> tuple[int, int, int]:
     return vectors, passages - vectors - refused, refused
 
 
-def pending(conn: apsw.Connection, space: StoredSpace, limit: int) -> list[tuple[int, int, int, int]]:
-    """Return up to `limit` passages that wait for a vector: passage id, memory id, start and stop."""
-    return all_rows(
+def pending(
+    conn: apsw.Connection, space: StoredSpace, limit: int, memory_ids: Sequence[int] | None = None
+) -> list[tuple[int, int, int, int]]:
+    """Return up to `limit` passages (of some memories) that wait for a vector: id, memory id, start and stop."""
+    some, values = ("", ()) if memory_ids is None else (_AMONG.format("p.memory_id"), (json.dumps(list(memory_ids)),))
+    rows = all_rows(
         conn,
-        "SELECT p.id, p.memory_id, p.start, p.stop FROM passages p WHERE NOT EXISTS"
-        " (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id) ORDER BY p.id LIMIT ?",
-        (space.id, limit),
+        f"SELECT p.id, p.memory_id, p.start, p.stop FROM passages p WHERE {_WAITS}{some} ORDER BY p.id LIMIT ?",
+        (space.id, *values, limit),
     )
+    return [(passage_id, memory_id, start, stop) for passage_id, memory_id, start, stop in rows]
+
+
+def still_pending(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int]) -> list[int]:
+    """Return which of some passages are there and wait for a vector."""
+    rows = all_rows(
+        conn,
+        f"SELECT p.id FROM passages p WHERE {_WAITS}{_AMONG.format('p.id')}",
+        (space.id, json.dumps(list(passage_ids))),
+    )
+    return [passage_id for (passage_id,) in rows]
 
 
 def digest(content: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """`store.spaces`: the embedding spaces of a file, and the model that fills and asks them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import apsw
@@ -30,6 +30,7 @@ class Spaces:
         self._database = database
         self._model: Model | None = None
         self._why_not = ""
+        self._failure = ""
         with database.read() as conn:
             made_with = [space.spec for space in semantic.spaces(conn)]
         try:
@@ -49,9 +50,10 @@ class Spaces:
         if self._model is None:
             return self._why_not
         try:
-            return self._model.model_id
+            name = self._model.model_id
         except EmbedderError as error:
             return str(error)
+        return f"{name}, which failed when it was last used: {self._failure}" if self._failure else name
 
     def fill(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Embed every passage that waits for a vector of the store's model; return how many were embedded.
@@ -61,30 +63,34 @@ class Spaces:
         with the passages done and the passages to do. Raises `EmbedderError` when there is no model or it fails.
         """
         model = self._required()
+        # Before the transaction, which never waits for a model.
+        model.fingerprint()
         with self._database.write() as conn:
             semantic.sweep(conn)
             space = self._matching(semantic.spaces(conn), model) or self._added(conn, model, state="filling")
             total = semantic.counts(conn, space)[1]
         done = 0
-        while True:
-            with self._database.read() as conn:
-                batch = semantic.pending(conn, space, _FILL_BATCH)
-                texts = {passage_id: _waiting(conn, memory_id, a, b) for passage_id, memory_id, a, b in batch}
-            if not batch:
-                break
-            found = self._embedded(model, list(texts.values()))
-            with self._database.write() as conn:
-                # A memory that was changed meanwhile has new passages; the old ones are gone.
-                there = {row[0] for row in semantic.pending(conn, space, len(batch)) if row[0] in texts}
-                rows = [(one, digest(text.encode()), found[digest(text.encode())]) for one, text in texts.items()]
-                semantic.index(conn, space, [row for row in rows if row[0] in there])
-            done += len(batch)
+        while batch := self._waiting(space, limit=_FILL_BATCH):
+            done += self._fill(model, space, batch)
             if progress is not None:
                 progress(done, max(total, done))
         with self._database.write() as conn:
             if semantic.counts(conn, space)[1] == 0:
                 semantic.set_state(conn, space, "ready")
         return done
+
+    def catch_up(self, memory_ids: Sequence[int]) -> None:
+        """Embed what waits of a few memories just written; what fails goes on waiting."""
+        if self._model is None or self._database.vectors_unavailable is not None:
+            return
+        try:
+            with self._database.read() as conn:
+                stored = semantic.spaces(conn)
+            space = self._matching(stored, self._model)
+            if space is not None and (batch := self._waiting(space, limit=_FILL_BATCH, memory_ids=memory_ids)):
+                self._fill(self._model, space, batch)
+        except EmbedderError as error:
+            self._failure = str(error)
 
     def embed(self, texts: Sequence[str]) -> Vectors | None:
         """Return the vectors of passages to be stored, or None when there is no model, no place, or it failed."""
@@ -95,10 +101,12 @@ class Spaces:
                 stored = semantic.spaces(conn)
             if stored and self._matching(stored, self._model) is None:
                 return None
-            return self._embedded(self._model, texts)
+            found = self._embedded(self._model, texts)
         except EmbedderError as error:
-            self._why_not = str(error)
+            self._failure = str(error)
             return None
+        self._failure = ""
+        return found
 
     def for_writing(self, conn: apsw.Connection) -> StoredSpace | None:
         """Return the space that new vectors go to; the first model of a file gets its space here."""
@@ -148,6 +156,20 @@ class Spaces:
             raise EmbedderError(self._why_not)
         return self._model
 
+    def _waiting(self, space: StoredSpace, *, limit: int, memory_ids: Sequence[int] | None = None) -> dict[int, str]:
+        with self._database.read() as conn:
+            rows = semantic.pending(conn, space, limit, memory_ids)
+            return {passage_id: _text(conn, memory_id, start, stop) for passage_id, memory_id, start, stop in rows}
+
+    def _fill(self, model: Model, space: StoredSpace, batch: Mapping[int, str]) -> int:
+        found = self._embedded(model, list(batch.values()))
+        hashes = {passage_id: digest(text.encode()) for passage_id, text in batch.items()}
+        with self._database.write() as conn:
+            # A memory that was changed meanwhile has new passages, and another process may have been faster.
+            still = semantic.still_pending(conn, space, list(batch))
+            semantic.index(conn, space, [(one, hashes[one], found[hashes[one]]) for one in still])
+        return len(still)
+
     @staticmethod
     def _embedded(model: Model, texts: Sequence[str]) -> Vectors:
         distinct = list(dict.fromkeys(texts))
@@ -193,6 +215,6 @@ def _counted(conn: apsw.Connection, space: StoredSpace) -> Space:
     )
 
 
-def _waiting(conn: apsw.Connection, memory_id: int, start: int, stop: int) -> str:
+def _text(conn: apsw.Connection, memory_id: int, start: int, stop: int) -> str:
     row = get(conn, memory_id)
     return "" if row is None else row.embedded_text(start, stop)

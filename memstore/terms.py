@@ -1,14 +1,14 @@
 """`store.terms`: the names that the user knows, with their aliases and kinds."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from memstore import checks, entities, memories
 from memstore.analysis import compounds, fold, pieces, words
 from memstore.database import Database, all_rows
-from memstore.errors import NotFoundError
+from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import Term
 from memstore.writing import found_in
 
@@ -22,7 +22,8 @@ class Terms:
     def add(self, name: str, *, kind: str = "term", aliases: Sequence[str] = ()) -> Term:
         """Know `name`, and each alias as another spelling of it; return the whole term.
 
-        Adding to a known name adds aliases and sets the kind. Raises `InvalidInputError` on an empty name.
+        Adding to a known name adds aliases and sets the kind. Raises `InvalidInputError` on an empty name, or a
+        spelling that another term has.
         """
         name = checks.required_name("name", name)
         kind = checks.required_name("kind", kind)
@@ -31,6 +32,8 @@ class Terms:
             for term in _all(conn):
                 if entities.key(term.name) == entities.key(name):
                     conn.execute("UPDATE entity_terms SET name = ?, kind = ? WHERE name = ?", (name, kind, term.name))
+                else:
+                    _refuse_shared(term, spellings)
             conn.executemany(
                 "INSERT OR REPLACE INTO entity_terms (key, spelling, name, kind) VALUES (?, ?, ?, ?)",
                 [(entities.key(spelling), spelling, name, kind) for spelling in spellings],
@@ -54,6 +57,13 @@ class Terms:
         """Return all known terms by name."""
         with self._database.read() as conn:
             return _all(conn)
+
+
+def _refuse_shared(term: Term, spellings: Iterable[str]) -> None:
+    own = {entities.key(spelling) for spelling in (term.name, *term.aliases)}
+    for spelling in spellings:
+        if entities.key(spelling) in own:
+            raise InvalidInputError(f"{spelling!r} is a spelling of the term {term.name!r} already; remove that first.")
 
 
 def _all(conn: apsw.Connection) -> list[Term]:

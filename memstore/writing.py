@@ -102,6 +102,7 @@ class Writer:
         texts = [text for row in rows for text in _texts(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
         vectors = self._spaces.embed(texts) or {}
         done: list[tuple[int, Outcome]] = []
+        unprepared: list[int] = []
         with self._database.write() as conn:
             space = self._spaces.for_writing(conn) if vectors else None
             for planner in planners:
@@ -112,33 +113,37 @@ class Writer:
                     assert plan.after.id is not None
                     done.append((plan.after.id, plan.outcome))
                     continue
-                ready = prepared.get(plan.after.body)
-                if ready is None and plan.changes_body:
-                    # Another process changed the memory while this one was embedding: its vectors follow later.
-                    ready = self._prepare(plan.after, known)
-                done.append((self._write(conn, plan, ready, known, space, vectors), plan.outcome))
+                row = memories.write(conn, plan.after)
+                assert row.id is not None
+                done.append((row.id, plan.outcome))
+                if not plan.changes_body:
+                    if not _same_names(plan.given, entities.given(conn, row.id)):
+                        entities.index(conn, row.id, found_in(row, known), plan.given)
+                    continue
+                ready = prepared.get(row.body)
+                if ready is None:
+                    # The memory was changed while this one was embedding, or earlier in this batch.
+                    ready = self._prepare(row, known)
+                    unprepared.append(row.id)
+                self._index(conn, row, ready, plan.given, space, vectors)
+        if unprepared:
+            self._spaces.catch_up(unprepared)
         return done
 
-    def _write(
+    def _index(
         self,
         conn: apsw.Connection,
-        plan: Plan,
-        ready: _Prepared | None,
-        known: dict[str, Entity],
+        row: Row,
+        ready: _Prepared,
+        given: Sequence[str],
         space: StoredSpace | None,
         vectors: Vectors,
-    ) -> int:
-        row = memories.write(conn, plan.after)
+    ) -> None:
         assert row.id is not None
-        if plan.changes_body:
-            assert ready is not None
-            keyword.index(conn, row.id, ready.terms, ready.languages)
-            entities.index(conn, row.id, ready.found, plan.given)
-            semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
-            _index_passages(conn, row, ready, space, vectors)
-        else:
-            entities.index(conn, row.id, ready.found if ready else found_in(row, known), plan.given)
-        return row.id
+        keyword.index(conn, row.id, ready.terms, ready.languages)
+        entities.index(conn, row.id, ready.found, given)
+        semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
+        _index_passages(conn, row, ready, space, vectors)
 
     def _remove(self, conn: apsw.Connection, memory_id: int) -> None:
         keyword.remove(conn, memory_id)

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 import regex
 
 from memstore.analysis.stopwords import STOP_WORDS
-from memstore.analysis.words import compounds, fold, pieces, words
+from memstore.analysis.words import compounds, fold, pieces, term, words
 
 # A change of what any text gives as terms needs a higher number: files made with another are re-indexed.
 ANALYSER_VERSION = 1
@@ -37,7 +37,7 @@ def stem(language: str, word: str) -> str:
     The accents are folded after stemming, since the stemmer reads them: `informação` gives `inform`.
     Source: the Snowball stemmers of NLTK (https://www.nltk.org/api/nltk.stem.snowball.html).
     """
-    return fold(_stemmer(language)(word))
+    return term(_stemmer(language)(word))
 
 
 @cache
@@ -81,7 +81,7 @@ class Analyser:
         for piece, _ in pieces(unicodedata.normalize("NFC", text)):
             found.extend(compounds(piece))
             for word in words(piece):
-                folded = fold(word)
+                folded = term(word)
                 found.extend([folded] if folded in stopped else _variants(word, languages))
         return found
 
@@ -95,10 +95,10 @@ class Analyser:
         dropped: dict[str, QueryWord] = {}
         for piece, _ in pieces(unicodedata.normalize("NFC", text)):
             for whole in compounds(piece):
-                word = piece if whole == fold(piece) else whole
+                word = piece if whole == term(piece) else whole
                 (dropped if whole in stopped else kept).setdefault(whole, QueryWord(word=word, terms=(whole,)))
             for word in words(piece):
-                folded = fold(word)
+                folded = term(word)
                 found = QueryWord(word=word, terms=tuple(_variants(word, self.languages)))
                 (dropped if folded in stopped else kept).setdefault(folded, found)
         return tuple((kept or dropped).values())
@@ -109,7 +109,7 @@ def _stop_words(languages: Sequence[str]) -> frozenset[str]:
 
 
 def _variants(word: str, languages: Sequence[str]) -> list[str]:
-    surface = fold(word)
+    surface = term(word)
     if not surface:
         return []
     if not _HAS_LETTER.search(surface):

@@ -49,6 +49,11 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)).translate(_UNDECOMPOSED)
 
 
+def term(word: str) -> str:
+    """Return a word folded, as one term: no white space, which a lone accent can fold to."""
+    return "".join(fold(word).split())
+
+
 def pieces(text: str) -> Iterator[tuple[str, int]]:
     """Yield each piece between separators, trimmed of the punctuation around it, and where it starts.
 
@@ -76,7 +81,9 @@ def words(piece: str) -> Iterator[str]:
             yield from ([found] if len(found) == 1 else [found[i : i + 2] for i in range(len(found) - 1)])
             continue
         yield found
-        if match.lastgroup == "word" and not found.islower():
+        if _VERSION.match(found.lower()):
+            yield found[1:]
+        elif match.lastgroup == "word" and not found.islower():
             humps = _HUMP.split(found)
             if len(humps) > 1:
                 yield from humps
@@ -84,7 +91,7 @@ def words(piece: str) -> Iterator[str]:
 
 def compounds(piece: str) -> Iterator[str]:
     """Yield the folded whole terms of a piece that is more than one plain word: itself, then its larger parts."""
-    whole = fold(piece)
+    whole = term(piece)
     if not whole or _WORD.fullmatch(whole) or _UNSPACED_RUN.search(whole):
         return
     yield whole
