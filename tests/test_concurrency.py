@@ -83,6 +83,23 @@ def test_a_forked_child_uses_the_store_without_harm_to_its_parent(words):
     assert words.count() == 4
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_child_embeds_like_its_parent(real):
+    """The bundled model goes on working in a forked child, whose engine lost its threads."""
+    real.add("before the fork")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            added = real.add("from the child")
+            code = 0 if not added.pending and not real.search("child").skipped else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not real.add("after the child").pending
+
+
 def test_an_answer_is_read_from_one_state(path):
     """A search sees a memory with all of its indexes or not at all, while another connection writes."""
     with MemoryStore(path, embedder="none") as writer, MemoryStore(path, embedder="none") as reader:
