@@ -184,10 +184,7 @@ def list_(place: _Place, **options: Any) -> None:
     if place.as_json:
         _print_json([render.record(one) for one in found])
     else:
-        render.table(
-            ["id", "date", "namespace", "author", "text"],
-            [[str(m.id), render.day(m), m.namespace, m.author or "", render.one_line(m.text)] for m in found],
-        )
+        render.table(*render.listing(found))
 
 
 @cli.command()

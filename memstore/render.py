@@ -16,6 +16,7 @@ _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
 )
 _LONGEST_SNIPPET = 280
+_WIDEST_CELL = 16
 _ONLY_WHEN_KNOWN = ("outcome", "mentions")
 
 
@@ -45,6 +46,18 @@ def has_zone(value: str) -> bool:
         return datetime.fromisoformat(value.strip()).tzinfo is not None
     except ValueError:
         return True
+
+
+def listing(found: Sequence[Memory]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows that list memories; a column that says nothing is left out on a terminal."""
+    header = ["id", "date", "namespace", "author", "text"]
+    rows = [[str(one.id), day(one), one.namespace, one.author or "", one_line(one.text)] for one in found]
+    if not sys.stdout.isatty():
+        return header, rows
+    told = [
+        index for index, name in enumerate(header) if name == "text" or {row[index] for row in rows} - {"default", ""}
+    ]
+    return [header[index] for index in told], [[row[index] for index in told] for row in rows]
 
 
 def hits(found: SearchResult, *, explain: bool) -> Iterator[str]:
@@ -78,13 +91,18 @@ def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
         for row in rows:
             print("\t".join(plain(cell).replace("\t", " ") for cell in row))
         return
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    if not rows:
+        return
     shown = Table(*(header or [""] * len(rows[0])), box=None, show_header=header is not None, pad_edge=False)
-    for column in shown.columns[:-1]:
+    for index, column in enumerate(shown.columns[:-1]):
+        # What is short stays whole on a narrow terminal: only the last column gives way.
         column.no_wrap = True
+        column.min_width = min(_WIDEST_CELL, max(cell_len(plain(row[index])) for row in rows))
     if header is not None:
         shown.columns[-1].no_wrap = True
         shown.columns[-1].overflow = "ellipsis"
