@@ -16,7 +16,6 @@ _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
 )
 _LONGEST_SNIPPET = 280
-_WIDEST_CELL = 16
 _ONLY_WHEN_KNOWN = ("outcome", "mentions")
 
 
@@ -91,7 +90,6 @@ def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
         for row in rows:
             print("\t".join(plain(cell).replace("\t", " ") for cell in row))
         return
-    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -99,15 +97,14 @@ def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     if not rows:
         return
     shown = Table(*(header or [""] * len(rows[0])), box=None, show_header=header is not None, pad_edge=False)
-    for index, column in enumerate(shown.columns[:-1]):
-        # What is short stays whole on a narrow terminal: only the last column gives way.
+    # What is short stays whole on a narrow terminal: only the last column gives way.
+    for column in shown.columns[:-1]:
         column.no_wrap = True
-        column.min_width = min(_WIDEST_CELL, max(cell_len(plain(row[index])) for row in rows))
-    if header is not None:
-        shown.columns[-1].no_wrap = True
-        shown.columns[-1].overflow = "ellipsis"
     for row in rows:
-        shown.add_row(*(Text(plain(cell)) for cell in row))
+        cells = [Text(plain(cell)) for cell in row]
+        if header is not None:
+            cells[-1].no_wrap, cells[-1].overflow = True, "ellipsis"
+        shown.add_row(*cells)
     Console().print(shown)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -288,3 +289,28 @@ def test_the_demo_answers_each_kind_of_question(run):
         asked = said.index(question)
         assert answer in said[asked : asked + 200]
     assert "embedder: " in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this platform has no pseudo-terminal")
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_keeps_ids_and_dates_whole(tmp_path, width):
+    """On a terminal a listing fits its width: ids and dates stay whole, the text gives way."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add("a note that is longer than any narrow terminal is wide, " * 4, author="Ana", created_at="2025-03-31")
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    command = [sys.executable, "-m", "memstore", "list", *WORDS_ONLY, "--db", str(tmp_path / "cli.db")]
+    subprocess.run(command, stdout=inner, stderr=inner, stdin=inner, check=True, env={**environment, "TERM": "xterm"})
+    os.close(inner)
+    shown = os.read(outer, 10_000).decode()
+    os.close(outer)
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines() if line.strip()]
+    assert lines[1].startswith("1   2025-03-31  Ana     a note")
+    assert lines[1].rstrip().endswith("…")
+    assert max(map(len, lines)) <= width
