@@ -25,6 +25,7 @@ from memstore.records import (
     SignalScore,
     Space,
     Stats,
+    Term,
     Weights,
 )
 from memstore.store import MemoryStore
@@ -55,5 +56,6 @@ __all__ = [
     "Space",
     "Stats",
     "StorageError",
+    "Term",
     "Weights",
 ]

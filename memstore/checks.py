@@ -1,5 +1,6 @@
 """What a caller gives, checked and put in one form, before anything is analysed or written."""
 
+import hashlib
 import json
 import math
 import re
@@ -53,6 +54,8 @@ class Checked:
 
 def checked(new: NewMemory) -> Checked:
     """Return `new` in the form that is stored, or raise `InvalidInputError` that names the field and the remedy."""
+    if new.position is not None and new.thread is None:
+        raise InvalidInputError("position is given without a thread; name the thread that it is a place in.")
     return Checked(
         text=text(new.text),
         key=name("key", new.key, longest=LONGEST_KEY),
@@ -198,6 +201,11 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
+def now() -> str:
+    """Return the present as stored."""
+    return stamp(datetime.now(UTC))
+
+
 def moment(stored: str) -> datetime:
     """Return a stored time as an aware datetime in UTC."""
     return datetime.fromisoformat(stored)
@@ -221,6 +229,11 @@ def metadata(value: Any) -> dict[str, Any]:
 def encoded(value: Mapping[str, Any]) -> str:
     """Return metadata as the JSON text that is stored."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def digest(content: bytes) -> bytes:
+    """Return the 16-byte hash that is kept beside texts, rows and vectors."""
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def decoded(stored: str) -> dict[str, Any]:

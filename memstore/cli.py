@@ -33,6 +33,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")
     try:
         code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -44,6 +45,10 @@ def main() -> NoReturn:
         code = 1
     except BrokenPipeError:
         # The reader (head, less) has gone; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:
+        click.echo(f"memstore: {error.strerror or error}; check the disk and the path.", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
@@ -142,7 +147,7 @@ def search(place: _Place, query: str, explain: bool, **options: Any) -> None:
     """Find the memories that answer QUERY best (- reads it from standard input)."""
     options["weights"] = _json("--weights", options["weights"])
     options["signals"] = options["signals"] or None
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         found = store.search(_argument(query), **_filtered(options, place.quiet))
     if place.as_json:
         _print_json(render.result(found))
@@ -152,6 +157,8 @@ def search(place: _Place, query: str, explain: bool, **options: Any) -> None:
     for signal, reason in found.skipped.items():
         if reason != "not asked for":
             _notice(f"{signal} took no part: {reason}.", place.quiet)
+    if found.pending:
+        _notice(f"{found.pending} passages wait for their vectors; memstore embedders fill makes them.", place.quiet)
 
 
 @cli.command()
@@ -161,7 +168,7 @@ def search(place: _Place, query: str, explain: bool, **options: Any) -> None:
 @_file
 def get(place: _Place, id: int | None, key: str | None, namespace: str) -> None:
     """Show one memory whole, by its ID or --key."""
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         memory = store.get(id, key=key, namespace=namespace)
     if memory is None:
         raise NotFoundError(f"there is no memory {id if id is not None else f'with the key {key!r} in {namespace!r}'}.")
@@ -179,7 +186,7 @@ def get(place: _Place, id: int | None, key: str | None, namespace: str) -> None:
 @_file
 def list_(place: _Place, **options: Any) -> None:
     """List memories, the newest first."""
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         found = store.list(**_filtered(options, place.quiet))
     if place.as_json:
         _print_json([render.record(one) for one in found])
@@ -201,7 +208,7 @@ def update(place: _Place, id: int, text: str | None, **fields: Any) -> None:
         changes["text"] = _argument(text)
     if not changes:
         raise click.UsageError("nothing to change: give a text or a field.")
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         memory = store.update(id, **changes)
     _print_change(memory, place)
 
@@ -211,7 +218,7 @@ def update(place: _Place, id: int, text: str | None, **fields: Any) -> None:
 @_file
 def delete(place: _Place, ids: tuple[int, ...]) -> None:
     """Delete memories by their IDS, from every index."""
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         missing = [one for one in ids if store.get(one) is None]
         if missing:
             raise NotFoundError(f"there is no memory {missing[0]}; nothing was deleted.")
@@ -257,6 +264,8 @@ def import_(place: _Place, path: str, form: str, namespace: str, prune: bool, ye
     else:
         removed = f", {report.removed} deleted" if prune else ""
         click.echo(f"{report.added} added, {report.updated} changed, {report.unchanged} as they were{removed}")
+        if report.pending:
+            _notice(f"{report.pending} of them wait for vectors; memstore embedders fill makes them.", place.quiet)
 
 
 @cli.command()
@@ -283,7 +292,7 @@ def export(place: _Place, path: str, namespace: str | None) -> None:
 @_file
 def stats(place: _Place) -> None:
     """Show what the file holds, and which model it uses."""
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         found = store.stats()
     if place.as_json:
         _print_json(render.record(found))
@@ -300,7 +309,7 @@ def embedders() -> None:
 @_file
 def embedders_list(place: _Place) -> None:
     """List the embedding spaces: how many passages have a vector, wait for one, or were refused one."""
-    with _opened(place) as store:
+    with _opened(place, must_exist=True) as store:
         found = store.spaces.list()
         model = store.spaces.describe()
     if place.as_json:
@@ -317,7 +326,7 @@ def embedders_list(place: _Place) -> None:
 @_file
 def embedders_fill(place: _Place) -> None:
     """Embed the passages that wait for a vector; an interrupted run goes on where it stopped."""
-    with _opened(place) as store, _progress(place.quiet) as progress:
+    with _opened(place, must_exist=True) as store, _progress(place.quiet) as progress:
         number = store.spaces.fill(progress=progress)
     if place.as_json:
         _print_json({"embedded": number})
@@ -354,7 +363,7 @@ def _opened(place: _Place, *, must_exist: bool = False) -> MemoryStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         db = folder / "memory.db"
     if must_exist and not db.exists():
-        raise NotFoundError(f"{db} does not exist; there is nothing to read.")
+        raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
     return MemoryStore(db, embedder=place.embedder)
 
 
@@ -392,13 +401,9 @@ def _json(option: str, value: str | None) -> Any:
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{option} is not JSON ({error}); give an object such as '{{\"paid\": true}}'."
-        ) from error
+        raise InvalidInputError(f"{option} is not JSON ({error}); {_EXAMPLE}.") from error
     if not isinstance(found, dict):
-        raise InvalidInputError(
-            f"{option} is a JSON {type(found).__name__}; give an object such as '{{\"paid\": true}}'."
-        )
+        raise InvalidInputError(f"{option} is a JSON {type(found).__name__}; {_EXAMPLE}.")
     return found
 
 

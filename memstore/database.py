@@ -8,7 +8,6 @@ import stat
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +49,9 @@ class Database:
         if isinstance(self._extension, MemstoreError):
             self.vectors_unavailable = str(self._extension)
         self._local = threading.local()
-        # Weak, so that the connection of a thread that ended is closed with it.
-        self._connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
+        # By thread, so that those of ended threads are closed; held here, so that a fork, which takes the other
+        # threads away, does not close the parent's.
+        self._connections: list[tuple[threading.Thread, apsw.Connection]] = []
         self._inherited: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -122,16 +122,16 @@ class Database:
             self._forget_inherited()
         with self._lock:
             self._closed = True
-            connections = list(self._connections)
-            self._connections.clear()
-        for connection in connections:
-            connection.close()
+            connections, self._connections = self._connections, []
+        with self._translated():
+            for _, connection in connections:
+                connection.close()
 
     def _forget_inherited(self) -> None:
         # After a fork the parent's handles must be neither used nor closed: closing one drops the parent's locks.
         # They are kept alive so that nothing collects them.
-        self._inherited.extend(self._connections)
-        self._connections = weakref.WeakSet()
+        self._inherited.extend(connection for _, connection in self._connections)
+        self._connections = []
         self._local = threading.local()
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -177,6 +177,8 @@ class Database:
             version = int(connection.execute("SELECT value FROM meta WHERE key = 'schema'").get)
         except (apsw.SQLError, TypeError, ValueError) as error:
             raise DamagedStoreError(f"{self.path} does not say which schema it has; restore a backup of it.") from error
+        if version < SCHEMA_VERSION:
+            raise NotAStoreError(f"{self.path} has schema {version}, which no memstore ever had; it was not changed.")
         if version > SCHEMA_VERSION:
             raise NewerSchemaError(
                 f"{self.path} has schema {version} and this memstore knows schemas up to {SCHEMA_VERSION}; "
@@ -224,7 +226,11 @@ class Database:
             connection.close()
             raise
         with self._lock:
-            self._connections.add(connection)
+            ended = [one for thread, one in self._connections if not thread.is_alive()]
+            self._connections = [(thread, one) for thread, one in self._connections if thread.is_alive()]
+            self._connections.append((threading.current_thread(), connection))
+        for one in ended:
+            one.close()
         return connection
 
     def _configure(self, connection: apsw.Connection) -> None:
@@ -232,8 +238,7 @@ class Database:
         # The first statement that reads the file: a file that is not SQLite, or can't be read, is found here.
         connection.pragma("schema_version")
         connection.pragma("foreign_keys", True)
-        # In WAL mode a power cut can take back the last commits but never damages the file.
-        connection.pragma("synchronous", "NORMAL")
+        self._set_durability(connection)
         # Vector scans read most of the file; mapped, they do so without copying each page.
         connection.pragma("mmap_size", 1 << 31)
         connection.pragma("temp_store", "MEMORY")
@@ -267,13 +272,18 @@ class Database:
             except apsw.Error:
                 mode = connection.pragma("journal_mode", "delete")
                 break
+        self._set_durability(connection)
         if mode != "wal":
-            connection.pragma("synchronous", "FULL")
             warnings.warn(
                 f"{self.path.name}: this disk can't hold a write-ahead log, so a rollback journal is used; "
                 "readers wait for writers.",
                 stacklevel=2,
             )
+
+    @staticmethod
+    def _set_durability(connection: apsw.Connection) -> None:
+        # In WAL mode a power cut can take back the last commits but never damages the file; without it, it could.
+        connection.pragma("synchronous", "NORMAL" if connection.pragma("journal_mode") == "wal" else "FULL")
 
     @staticmethod
     def _begin_immediate(connection: apsw.Connection) -> None:
@@ -301,7 +311,7 @@ class Database:
             raise StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.") from error
         except apsw.CantOpenError as error:
             raise NotAStoreError(f"{self.path} can't be opened ({error}); check the folder's permissions.") from error
-        except (apsw.IOError, apsw.NoMemError, apsw.TooBigError, apsw.SQLError, apsw.ConstraintError) as error:
+        except apsw.Error as error:
             raise StorageError(f"{name}: SQLite refused ({error}).") from error
 
 
@@ -349,7 +359,7 @@ def _path(path: str | os.PathLike[str]) -> Path:
 
 
 def _find_extension() -> str | MemstoreError:
-    """Return the path of sqlite-vec's library, without importing its package (that costs a numpy import)."""
+    """Return the path of sqlite-vec's library, without importing its package."""
     found = importlib.util.find_spec("sqlite_vec")
     if found is None or not found.submodule_search_locations:
         return MemstoreError("sqlite-vec is not installed; pip install sqlite-vec")

@@ -28,12 +28,14 @@ class Embedder(Protocol):
     """What any embedding model must offer.
 
     `embed_passages` returns float32 of shape (n, dimensions), `embed_query` float32 of shape (dimensions,); the
-    model's own prefixes for queries and passages are its own business.
+    model's own prefixes for queries and passages are its own business. Both are called from several threads, at the
+    same time when several search: a model that can't bear that takes a lock of its own.
     """
 
-    model_id: str
-    dimensions: int
-
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def dimensions(self) -> int: ...
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
     def embed_query(self, text: str) -> NDArray[np.float32]: ...
 
@@ -47,9 +49,13 @@ class Model:
         self._opened: Embedder | None = None
         self._fingerprint: NDArray[np.float32] | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def opened(self) -> Embedder:
         """Return the model, loaded. Raises `EmbedderError` when it can't be."""
+        if os.getpid() != self._pid:
+            # The thread that held the lock when the process forked is not here to give it back.
+            self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._opened is None:
                 try:
@@ -59,6 +65,11 @@ class Model:
                 except Exception as error:
                     raise EmbedderError(f"the embedder {self.spec} can't be loaded ({_first_line(error)})") from error
             return self._opened
+
+    @property
+    def name(self) -> str:
+        """The model's own name once it is loaded, what it was asked for by before."""
+        return self.spec if self._opened is None and self.spec is not None else self.model_id
 
     @property
     def model_id(self) -> str:

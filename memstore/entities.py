@@ -97,7 +97,9 @@ def index(conn: apsw.Connection, memory_id: int, found: Mapping[str, Entity], gi
     wanted = {spelling: Entity(name=name, kind="given") for spelling, name in names.items()} | dict(found)
     for spelling, entity in wanted.items():
         conn.execute(
-            "INSERT INTO entities (key, name, kind) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
+            # A kind that says more takes the place of one that says less, whichever memory came first.
+            "INSERT INTO entities (key, name, kind) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE"
+            " SET kind = excluded.kind WHERE kind = 'given' OR (kind = 'name' AND excluded.kind <> 'given')",
             (spelling, names.get(spelling, entity.name), entity.kind),
         )
         conn.execute(

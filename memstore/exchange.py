@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 from memstore import checks
 from memstore.errors import InvalidInputError
 from memstore.memories import Row
-from memstore.records import NewMemory
+from memstore.records import NewMemory, Term
 
 # The metadata field that says which import a memory belongs to, so that pruning touches nothing else.
 IMPORTED_FROM = "imported_from"
@@ -25,15 +25,6 @@ class Restored:
 
     row: Row
     given: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """A known term of the user's: its name, kind and other spellings."""
-
-    name: str
-    kind: str
-    aliases: tuple[str, ...] = ()
 
 
 def memory_line(row: Row, given: Iterable[str]) -> str:
@@ -164,26 +155,29 @@ def sections(text: str, name: str, *, namespace: str, imported_from: str) -> lis
     """
     from markdown_it import MarkdownIt
 
-    lines = text.splitlines(keepends=True)
+    # Lines as Markdown counts them: `splitlines` would also part at form feeds and other marks.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     front = _front_matter(lines)
-    tokens = MarkdownIt("commonmark").parse("".join(["\n"] * front + lines[front:]))
+    tokens = MarkdownIt("commonmark").parse("\n".join([""] * front + lines[front:]))
     starts: list[tuple[int, str]] = [(0, "")]
     for token, inline in pairwise(tokens):
         # Headings inside quotes and lists belong to the section around them.
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             starts.append((token.map[0], inline.content.strip()))
     found: list[NewMemory] = []
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for (start, heading), (stop, _) in zip(starts, [*starts[1:], (len(lines), "")], strict=True):
-        body = "".join(lines[start:stop]).strip()
+        body = "\n".join(lines[start:stop]).strip()
         if not body:
             continue
         key = name if start == 0 and not heading else f"{name}#{' '.join(heading.split())[:_LONGEST_HEADING]}"
-        seen[key] = seen.get(key, 0) + 1
+        if key in seen:
+            key = next(other for other in (f"{key}-{n}" for n in count(2)) if other not in seen)
+        seen.add(key)
         found.append(
             NewMemory(
                 text=body,
-                key=key if seen[key] == 1 else f"{key}-{seen[key]}",
+                key=key,
                 namespace=namespace,
                 thread=name,
                 position=len(found),

@@ -18,7 +18,6 @@ _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
 _MOST_CONDITIONS = 100
 _MOST_LEVELS = 20
-_LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +199,7 @@ def _plain(path: str, value: Any) -> str | int | float | bool | None:
         return unicodedata.normalize("NFC", value)
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int) and abs(value) <= _LARGEST_INTEGER:
+    if isinstance(value, int) and abs(value) <= checks.LARGEST_INTEGER:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

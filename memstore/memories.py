@@ -13,7 +13,6 @@ from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
 from memstore.filters import Condition
 from memstore.records import Entity, Memory
-from memstore.semantic import digest
 
 Order: TypeAlias = Literal["newest", "oldest", "thread"]
 ORDERS: dict[str, str] = {
@@ -88,12 +87,12 @@ class Row:
     @property
     def row_hash(self) -> bytes:
         """A hash of every field, to find damage by."""
-        return digest(json.dumps(dataclasses.astuple(self), ensure_ascii=False).encode())
+        return checks.digest(json.dumps(dataclasses.astuple(self), ensure_ascii=False).encode())
 
 
 def content_hash(namespace: str, author: str | None, thread: str | None, text: str) -> bytes:
     """Return the identity of a text; equal after Unicode and white space normalisation is equal, case counts."""
-    return digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
+    return checks.digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
 
 
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
@@ -142,6 +141,12 @@ def remove(conn: apsw.Connection, memory_id: int) -> None:
     """Delete a row and its tags; what is derived from it must be gone before."""
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))
+
+
+def expired_ids(conn: apsw.Connection, moment: str, limit: int) -> list[int]:
+    """Return some of the memories that have expired at a time as stored."""
+    rows = all_rows(conn, "SELECT id FROM memories WHERE expires_at <= ? LIMIT ?", (moment, limit))
+    return [memory_id for (memory_id,) in rows]
 
 
 def end_of_thread(conn: apsw.Connection, namespace: str, thread: str) -> float:

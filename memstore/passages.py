@@ -9,7 +9,7 @@ PASSAGE_UNITS = 600
 _OVERLAP_UNITS = 100
 _WIDE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 # A sentence ends at its mark and the white space behind it, at a mark of an unspaced script, or at an empty line.
-_SENTENCE_END = regex.compile(r"(?:[.!?…]+(?=\s)|[。！？]+|\n\s*\n)\s*")
+_SENTENCE_END = regex.compile(r"(?:(?<![.!?…])[.!?…]++(?=\s)|[。！？]+|\n\s*\n)\s*")
 _WORD = regex.compile(r"\S*\s*")
 
 

@@ -161,8 +161,8 @@ class Hit:
 class SearchResult(Sequence[Hit]):
     """The hits of a search, best first, and how they came about.
 
-    `used` names the signals that took part, `skipped` those that did not and why, `timings` the milliseconds of
-    each stage.
+    `used` names the signals that took part, `skipped` those that did not and why, `pending` how many passages of the
+    file have no vector yet in the space that was searched, `timings` the milliseconds of each stage.
     """
 
     query: str
@@ -170,6 +170,7 @@ class SearchResult(Sequence[Hit]):
     used: tuple[str, ...]
     skipped: Mapping[str, str]
     timings: Mapping[str, float]
+    pending: int = 0
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -227,9 +228,19 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did, in memories; `removed` is what a pruning import took out."""
+    """What an import did, in memories: `removed` by pruning, `pending` those that wait for vectors."""
 
     added: int = 0
     updated: int = 0
     unchanged: int = 0
     removed: int = 0
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A known term of the user's: its name, kind and other spellings."""
+
+    name: str
+    kind: str = "term"
+    aliases: tuple[str, ...] = ()

@@ -134,6 +134,7 @@ def result(found: SearchResult) -> dict[str, Any]:
         "query": found.query,
         "used": list(found.used),
         "skipped": dict(found.skipped),
+        "pending": found.pending,
         "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
         "hits": [record(hit) for hit in found],
     }

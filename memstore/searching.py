@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import apsw
 import numpy as np
 
 from memstore import checks, entities, fusion, keyword, memories, semantic
-from memstore.analysis import Analyser, QueryWord, fold
+from memstore.analysis import Analyser, QueryWord, fold, pieces, words
 from memstore.database import Database, all_rows
 from memstore.entities import QueryEntity
 from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
@@ -20,7 +21,6 @@ from memstore.filters import Condition, Filter
 from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.semantic import StoredSpace, Vector
 from memstore.spaces import Spaces
-from memstore.writing import now
 
 SIGNALS = ("keyword", "semantic", "entity")
 
@@ -59,17 +59,14 @@ class Searcher:
         """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
         clock = _Clock()
         normalise = fusion.method(question.fusion)
-        wanted = question.signals or SIGNALS
-        skipped: dict[str, str] = {name: "not asked for" for name in SIGNALS if name not in wanted}
+        skipped = self._not_wanted(question)
+        wanted = tuple(name for name in SIGNALS if name not in skipped)
         with clock("analyse"):
-            words = self._analyser.query(question.query)
-        if not words:
-            reason = "the query has no words"
-            return SearchResult(
-                query=question.query, hits=(), used=(), skipped=dict.fromkeys(SIGNALS, reason), timings={}
-            )
+            asked_words = self._analyser.query(question.query)
+        if not asked_words:
+            return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
         with self._database.read() as conn:
-            condition = question.filter.condition(conn, now())
+            condition = question.filter.condition(conn, checks.now())
             asked = None
             if "semantic" in wanted and self._database.vectors_unavailable is not None:
                 skipped["semantic"] = self._database.vectors_unavailable
@@ -77,11 +74,12 @@ class Searcher:
                 asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
             scored: dict[str, _Scored] = {}
             # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
+            pending = 0
             passages: dict[int, int] = {}
             held: dict[int, tuple[QueryEntity, ...]] = {}
             if "keyword" in wanted:
                 with clock("keyword"):
-                    scored["keyword"] = self._keyword(conn, question, words, condition)
+                    scored["keyword"] = self._keyword(conn, question, asked_words, condition)
             if "entity" in wanted:
                 with clock("entity"):
                     names = entities.of_query(conn, question.query)
@@ -94,11 +92,14 @@ class Searcher:
                 else:
                     with clock("semantic"):
                         scored["semantic"] = _semantic(conn, question, *answer, condition, passages)
+                        pending = semantic.waits(conn, answer[0])
             if question.signals is not None:
                 _refuse_skipped(question.signals, skipped)
+            if not scored:
+                return _nothing(question, skipped)
             used = tuple(name for name in SIGNALS if name in scored)
             with clock("complete"):
-                ids = sorted({one for name in used for one in scored[name].found.ids})
+                ids = _existing(conn, {one for name in used for one in scored[name].found.ids})
                 raw = {name: _row(ids, scored[name].complete(ids)) for name in used}
             with clock("fuse"):
                 boosts = np.array([_boost(question.weights, held.get(one, ())) for one in ids], dtype=np.float64)
@@ -113,7 +114,7 @@ class Searcher:
             with clock("read"):
                 best = [ids[index] for index in order[: question.k]]
                 there = memories.read(conn, best)
-                matched = keyword.matched(conn, words, best)
+                matched = keyword.matched(conn, asked_words, best)
                 spans = _passages(conn, there, passages, matched)
         hits = tuple(
             Hit(
@@ -138,7 +139,19 @@ class Searcher:
             )
             for rank, index in enumerate(order[: question.k].tolist(), 1)
         )
-        return SearchResult(query=question.query, hits=hits, used=used, skipped=skipped, timings=clock.timings)
+        return SearchResult(
+            query=question.query, hits=hits, used=used, skipped=skipped, pending=pending, timings=clock.timings
+        )
+
+    @staticmethod
+    def _not_wanted(question: Question) -> dict[str, str]:
+        """Return the signals that the caller does not want, and why: not named, or without weight."""
+        skipped = {name: "not asked for" for name in SIGNALS if question.signals and name not in question.signals}
+        for name in SIGNALS:
+            boosts = name == "entity" and question.weights.boost > 0
+            if name not in skipped and getattr(question.weights, name) == 0 and not boosts:
+                skipped[name] = "its weight is 0"
+        return skipped
 
     @staticmethod
     def _keyword(
@@ -232,6 +245,22 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
     return tuple(name for name in SIGNALS if name in named)
 
 
+def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
+    return SearchResult(query=question.query, hits=(), used=(), skipped=skipped, timings={})
+
+
+def _existing(conn: apsw.Connection, ids: Iterable[int]) -> list[int]:
+    """Return the ids that are memories, in order; others come from a damaged index: said, and passed over."""
+    given = sorted(ids)
+    rows = all_rows(
+        conn, "SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", (json.dumps(given),)
+    )
+    if len(rows) < len(given):
+        lost = len(given) - len(rows)
+        warnings.warn(f"an index names {lost} memories that are not there; export and import mend it.", stacklevel=2)
+    return [memory_id for (memory_id,) in rows]
+
+
 def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str]) -> None:
     for name in named:
         if name in skipped:
@@ -265,14 +294,20 @@ def _passages(
     found: dict[int, Passage] = {}
     for memory_id, own in spans.items():
         text = there[memory_id].text
-        words = [fold(word) for word in matched.get(memory_id, ())]
+        wanted = {fold(word) for word in matched.get(memory_id, ())}
         chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
-        if len(own) > 1 and not _held(text, chosen, words):
-            chosen = max(own, key=lambda span: (_held(text, span, words), span == chosen))
+        most = _held(text, chosen, wanted) if len(own) > 1 else 1
+        if not most and wanted:
+            for span in own:
+                held = _held(text, span, wanted)
+                if held > most:
+                    chosen, most = span, held
+                if most == len(wanted):
+                    break
         found[memory_id] = Passage(start=chosen[1], stop=chosen[2], text=text[chosen[1] : chosen[2]])
     return found
 
 
-def _held(text: str, span: tuple[int, int, int], words: Sequence[str]) -> int:
-    folded = fold(text[span[1] : span[2]])
-    return sum(word in folded for word in words)
+def _held(text: str, span: tuple[int, int, int], wanted: set[str]) -> int:
+    """Count the words of the query that stand in a passage, whole and as spelt."""
+    return len(wanted & {fold(word) for piece, _ in pieces(text[span[1] : span[2]]) for word in (piece, *words(piece))})

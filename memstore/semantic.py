@@ -1,6 +1,5 @@
 """The semantic signal: cosine over one embedding space in sqlite-vec."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memstore.checks import digest
 from memstore.database import all_rows, one_value
 from memstore.filters import Condition
 from memstore.records import Candidates
@@ -187,15 +187,31 @@ def counts(conn: apsw.Connection, space: StoredSpace) -> tuple[int, int, int]:
     return vectors, passages - vectors - refused, refused
 
 
+def waits(conn: apsw.Connection, space: StoredSpace) -> int:
+    """Return how many passages have no row in the space: a count of two indexes, cheap enough for every search."""
+    passages = one_value(conn, "SELECT count(*) FROM passages")
+    noted = one_value(conn, "SELECT count(*) FROM passage_vectors WHERE embedder_id = ?", (space.id,))
+    return max(0, int(passages) - int(noted))
+
+
 def pending(
-    conn: apsw.Connection, space: StoredSpace, limit: int, memory_ids: Sequence[int] | None = None
+    conn: apsw.Connection,
+    space: StoredSpace,
+    limit: int,
+    *,
+    after: int = 0,
+    memory_ids: Sequence[int] | None = None,
 ) -> list[tuple[int, int, int, int]]:
-    """Return up to `limit` passages (of some memories) that wait for a vector: id, memory id, start and stop."""
+    """Return up to `limit` passages (of some memories) that wait for a vector: id, memory id, start and stop.
+
+    They come in the order of their ids, those up to `after` left out.
+    """
     some, values = ("", ()) if memory_ids is None else (_AMONG.format("p.memory_id"), (json.dumps(list(memory_ids)),))
     rows = all_rows(
         conn,
-        f"SELECT p.id, p.memory_id, p.start, p.stop FROM passages p WHERE {_WAITS}{some} ORDER BY p.id LIMIT ?",
-        (space.id, *values, limit),
+        "SELECT p.id, p.memory_id, p.start, p.stop FROM passages p"
+        f" WHERE p.id > ? AND {_WAITS}{some} ORDER BY p.id LIMIT ?",
+        (after, space.id, *values, limit),
     )
     return [(passage_id, memory_id, start, stop) for passage_id, memory_id, start, stop in rows]
 
@@ -208,11 +224,6 @@ def still_pending(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequen
         (space.id, json.dumps(list(passage_ids))),
     )
     return [passage_id for (passage_id,) in rows]
-
-
-def digest(content: bytes) -> bytes:
-    """Return the 16-byte hash that is kept beside texts and vectors."""
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _best(rows: Sequence[tuple[int | None, int, float | None]]) -> Candidates:

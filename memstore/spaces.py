@@ -6,12 +6,13 @@ from typing import TypeAlias
 import apsw
 
 from memstore import semantic
+from memstore.checks import digest
 from memstore.database import Database, one_value
 from memstore.embedding import Embedder, Model, resolve
 from memstore.errors import EmbedderError
-from memstore.memories import get
+from memstore.memories import Row, get
 from memstore.records import Space
-from memstore.semantic import StoredSpace, Vector, digest
+from memstore.semantic import StoredSpace, Vector
 
 _FILL_BATCH = 64
 
@@ -49,10 +50,7 @@ class Spaces:
             return self._database.vectors_unavailable
         if self._model is None:
             return self._why_not
-        try:
-            name = self._model.model_id
-        except EmbedderError as error:
-            return str(error)
+        name = self._model.name
         return f"{name}, which failed when it was last used: {self._failure}" if self._failure else name
 
     def fill(self, *, progress: Callable[[int, int], None] | None = None) -> int:
@@ -69,9 +67,10 @@ class Spaces:
             semantic.sweep(conn)
             space = self._matching(semantic.spaces(conn), model) or self._added(conn, model, state="filling")
             total = semantic.counts(conn, space)[1]
-        done = 0
-        while batch := self._waiting(space, limit=_FILL_BATCH):
+        done = last = 0
+        while batch := self._waiting(space, after=last):
             done += self._fill(model, space, batch)
+            last = max(batch)
             if progress is not None:
                 progress(done, max(total, done))
         with self._database.write() as conn:
@@ -87,7 +86,7 @@ class Spaces:
             with self._database.read() as conn:
                 stored = semantic.spaces(conn)
             space = self._matching(stored, self._model)
-            if space is not None and (batch := self._waiting(space, limit=_FILL_BATCH, memory_ids=memory_ids)):
+            if space is not None and (batch := self._waiting(space, memory_ids=memory_ids)):
                 self._fill(self._model, space, batch)
         except EmbedderError as error:
             self._failure = str(error)
@@ -122,18 +121,22 @@ class Spaces:
         """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
         if self._model is None or self._database.vectors_unavailable is not None or semantic.spaces(conn):
             return ()
-        return (self._model.spec or self._model.model_id,)
+        return (self._model.name,)
 
     def for_search(self, stored: Sequence[StoredSpace]) -> StoredSpace | str:
         """Return which of the file's spaces a query is asked in, or why none can be. Loads the model; no SQL."""
         if self._model is None:
             return self._why_not
         if not stored:
-            return "no memory has a vector yet; memstore embedders fill makes them"
+            return "no memory has a vector yet; memstore embedders fill makes those that wait"
         try:
             space = self._matching(stored, self._model)
             if space is not None:
-                return space if space.state == "ready" else f"the vectors of {space.name} are still being made"
+                return (
+                    space
+                    if space.state == "ready"
+                    else f"the vectors of {space.name} are not all made; memstore embedders fill makes them"
+                )
             other, own = stored[-1], self._model.opened()
         except EmbedderError as error:
             return str(error)
@@ -156,10 +159,20 @@ class Spaces:
             raise EmbedderError(self._why_not)
         return self._model
 
-    def _waiting(self, space: StoredSpace, *, limit: int, memory_ids: Sequence[int] | None = None) -> dict[int, str]:
+    def _waiting(
+        self, space: StoredSpace, *, after: int = 0, memory_ids: Sequence[int] | None = None
+    ) -> dict[int, str]:
+        texts: dict[int, str] = {}
+        read: dict[int, Row | None] = {}
         with self._database.read() as conn:
-            rows = semantic.pending(conn, space, limit, memory_ids)
-            return {passage_id: _text(conn, memory_id, start, stop) for passage_id, memory_id, start, stop in rows}
+            for passage_id, memory_id, start, stop in semantic.pending(
+                conn, space, _FILL_BATCH, after=after, memory_ids=memory_ids
+            ):
+                if memory_id not in read:
+                    read[memory_id] = get(conn, memory_id)
+                row = read[memory_id]
+                texts[passage_id] = "" if row is None else row.embedded_text(start, stop)
+        return texts
 
     def _fill(self, model: Model, space: StoredSpace, batch: Mapping[int, str]) -> int:
         found = self._embedded(model, list(batch.values()))
@@ -213,8 +226,3 @@ def _counted(conn: apsw.Connection, space: StoredSpace) -> Space:
         pending=pending,
         refused=refused,
     )
-
-
-def _text(conn: apsw.Connection, memory_id: int, start: int, stop: int) -> str:
-    row = get(conn, memory_id)
-    return "" if row is None else row.embedded_text(start, stop)

@@ -159,7 +159,7 @@ class MemoryStore:
         namespace, name = checks.namespace(namespace), checks.name("key", key, longest=checks.LONGEST_KEY)
         with self._database.read() as conn:
             row = memories.get(conn, number) if number is not None else memories.by_key(conn, namespace, str(name))
-            if row is None or row.id is None or row.expired(writing.now()):
+            if row is None or row.id is None or row.expired(checks.now()):
                 return None
             return memories.read(conn, [row.id])[row.id]
 
@@ -180,10 +180,11 @@ class MemoryStore:
         entities: Sequence[str] = _UNSET,
         language: str | None = _UNSET,
     ) -> Memory:
-        """Set the fields given, each in place of what it was; None takes a field away. Return the memory.
+        """Set the fields given, each in place of what it was. Return the memory.
 
-        Every index follows, vectors too. Raises `NotFoundError` when there is no such memory, `InvalidInputError`
-        when another memory has that key or holds that text.
+        None takes away the key, author, thread (and the place in it), expiry or language; an empty list or mapping
+        the tags, entities or metadata. Every index follows, vectors too. Raises `NotFoundError` when there is no such
+        memory, `InvalidInputError` when another memory has that key or holds that text.
         """
         changes: dict[str, Any] = {}
         if text is not _UNSET:
@@ -233,7 +234,7 @@ class MemoryStore:
         order = cast(memories.Order, checks.one_of("order", order, memories.ORDERS))
         limit, offset = checks.whole("limit", limit, least=1), checks.whole("offset", offset, least=0)
         with self._database.read() as conn:
-            condition = chosen.condition(conn, writing.now())
+            condition = chosen.condition(conn, checks.now())
             found = memories.ids(conn, condition, order, limit, offset)
             there = memories.read(conn, found)
         return [there[one] for one in found]
@@ -252,7 +253,7 @@ class MemoryStore:
         """Return how many memories pass the filters."""
         chosen = filters.checked(namespace, tags, where, after, before, thread, author)
         with self._database.read() as conn:
-            return memories.count(conn, chosen.condition(conn, writing.now()))
+            return memories.count(conn, chosen.condition(conn, checks.now()))
 
     def search(
         self,
@@ -280,10 +281,16 @@ class MemoryStore:
         The query is plain text, never syntax; one without any word gives an empty answer that says so. Each signal
         offers its best `depth` (at least `k`) of the memories that pass the filters; all of them get their exact
         score from every signal. `namespace=None` searches all; `after` includes its instant, `before` does not;
-        `tags` must all be there; `where` is as in `Filter`. `weights` (or a `profile`: default, technical,
-        conceptual, people) are shares of the signals that take part; a signal that can't is in `skipped` with the
-        reason. `signals` names the only ones wanted: then one that can't take part raises
-        `SignalUnavailableError`. Raises `InvalidInputError` on any other argument that means nothing.
+        `tags` must all be there. `where` maps a metadata path (names joined by dots) to a value, or to `$eq`, `$ne`,
+        `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`; values are compared with their type.
+
+        `weights` (or a `profile`: default, technical, conceptual, people) are shares of the signals that take part;
+        a mapping keeps the default of what it leaves out, and a signal of weight 0 takes no part. A signal that
+        can't is in `skipped` with the reason; `signals` names the only ones wanted, and then one that can't raises
+        `SignalUnavailableError`. `match` is of the keyword signal alone: any word of the query, all of them, or any
+        where no memory has all. `fusion` is minmax. This version has no second stage and no calibrated relevance:
+        `rerank=True` is noted in `skipped`, a `min_relevance` is refused. Raises `InvalidInputError` on any argument
+        that means nothing.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
@@ -315,7 +322,7 @@ class MemoryStore:
     def stats(self) -> Stats:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
         with self._database.read() as conn:
-            moment = writing.now()
+            moment = checks.now()
             expired = one_value(conn, "SELECT count(*) FROM memories WHERE expires_at <= ?", (moment,))
             by_namespace = all_rows(
                 conn,
@@ -326,7 +333,7 @@ class MemoryStore:
             passages = one_value(conn, "SELECT count(*) FROM passages")
             names = one_value(conn, "SELECT count(*) FROM entities")
             unplaced = passages if self.spaces.waiting(conn) else 0
-        spaces = self.spaces.list()
+            spaces = self.spaces.list()
         return Stats(
             path=str(self._database.path),
             size_bytes=self._database.size(),
@@ -372,10 +379,10 @@ class MemoryStore:
 
         Importing again changes what changed and adds what is new. `prune` is called with the memories of an earlier
         import whose section is gone; if it returns true they are deleted. Raises `NotFoundError` when there is no
-        such file, `InvalidInputError` when one is not UTF-8.
+        such file, `InvalidInputError` when one is not UTF-8, or when another folder's import holds one of the keys.
         """
-        new, imported_from = transfer.markdown(path, namespace=namespace)
-        report = transfer.counted([memory.outcome for memory in self.add_many(new, progress=progress)])
+        new, imported_from = transfer.markdown(self._database, path, namespace=namespace)
+        report = transfer.counted(self.add_many(new, progress=progress))
         if prune is None:
             return report
         gone = transfer.gone(self._database, new, namespace=namespace, imported_from=imported_from)
@@ -383,18 +390,13 @@ class MemoryStore:
 
     def import_text(self, text: str, *, name: str | None = None, namespace: str = "default") -> ImportReport:
         """Store a plain text as one memory; `name` (of its file) is its key, so that importing it again changes it."""
-        return transfer.counted([self.add(text, key=name, namespace=namespace).outcome])
+        return transfer.counted([self.add(text, key=name, namespace=namespace)])
 
     def _stored(self, writes: Sequence[Write], progress: Progress | None = None) -> builtins.list[Memory]:
         done = self._writer.store(writes, progress)
         with self._database.read() as conn:
-            there = memories.read(conn, {memory_id for memory_id, _ in done})
             waiting = self.spaces.waiting(conn)
-        return [
-            dataclasses.replace(there[one], outcome=outcome, pending=there[one].pending or waiting)
-            for one, outcome in done
-            if one in there
-        ]
+        return [dataclasses.replace(one, pending=waiting) for one in done] if waiting else done
 
     def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return the file's languages; a new file takes those wanted."""

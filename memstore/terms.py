@@ -1,16 +1,20 @@
 """`store.terms`: the names that the user knows, with their aliases and kinds."""
 
 import builtins
+import json
 from collections.abc import Iterable, Sequence
 
 import apsw
 
 from memstore import checks, entities, memories
-from memstore.analysis import compounds, fold, pieces, words
+from memstore.analysis import fold, pieces, words
+from memstore.analysis.words import compounds
 from memstore.database import Database, all_rows
 from memstore.errors import InvalidInputError, NotFoundError
-from memstore.exchange import Term
+from memstore.records import Term
 from memstore.writing import found_in
+
+_RELINKED_AT_ONCE = 200
 
 
 class Terms:
@@ -25,50 +29,83 @@ class Terms:
         Adding to a known name adds aliases and sets the kind. Raises `InvalidInputError` on an empty name, or a
         spelling that another term has.
         """
-        name = checks.required_name("name", name)
-        kind = checks.required_name("kind", kind)
-        spellings = dict.fromkeys((name, *checks.names("aliases", aliases)))
-        with self._database.write() as conn:
-            for term in _all(conn):
-                if entities.key(term.name) == entities.key(name):
-                    conn.execute("UPDATE entity_terms SET name = ?, kind = ? WHERE name = ?", (name, kind, term.name))
-                else:
-                    _refuse_shared(term, spellings)
-            conn.executemany(
-                "INSERT OR REPLACE INTO entity_terms (key, spelling, name, kind) VALUES (?, ?, ?, ?)",
-                [(entities.key(spelling), spelling, name, kind) for spelling in spellings],
+        return self.add_many([Term(name=name, kind=kind, aliases=tuple(checks.names("aliases", aliases)))])[0]
+
+    def add_many(self, terms: Iterable[Term]) -> builtins.list[Term]:
+        """Know many terms, all or none of them; return each as it is known then."""
+        checked = [
+            Term(
+                name=checks.required_name("name", term.name),
+                kind=checks.required_name("kind", term.kind),
+                aliases=checks.names("aliases", term.aliases),
             )
-            conn.execute("UPDATE entities SET name = ?, kind = ? WHERE key = ?", (name, kind, entities.key(name)))
-            term = next(term for term in _all(conn) if term.name == name)
-            _relink(conn, {one for spelling in (name, *term.aliases) for one in _holding(conn, spelling)})
-        return term
+            for term in terms
+        ]
+        with self._database.write() as conn:
+            for term in checked:
+                _put(conn, term)
+            known = {term.name: term for term in _all(conn)}
+        found = [known[term.name] for term in checked if term.name in known]
+        self._relink(spelling for term in found for spelling in (term.name, *term.aliases))
+        return found
 
     def remove(self, name: str) -> None:
         """Know a name no more. Raises `NotFoundError` when it is not known."""
-        name = checks.required_name("name", name)
+        own = entities.key(checks.required_name("name", name))
         with self._database.write() as conn:
-            term = next((term for term in _all(conn) if entities.key(term.name) == entities.key(name)), None)
+            term = next((term for term in _all(conn) if entities.key(term.name) == own), None)
             if term is None:
                 raise NotFoundError(f"the term {name!r} is not known; nothing was removed.")
             conn.execute("DELETE FROM entity_terms WHERE name = ?", (term.name,))
-            _relink(conn, {one for spelling in (term.name, *term.aliases) for one in _holding(conn, spelling)})
+            # What the term had said of the entity goes with it; what the memories say is found again.
+            conn.execute("UPDATE entities SET kind = 'name' WHERE key = ?", (own,))
+        self._relink((term.name, *term.aliases))
 
     def list(self) -> builtins.list[Term]:
         """Return all known terms by name."""
         with self._database.read() as conn:
             return _all(conn)
 
+    def _relink(self, spellings: Iterable[str]) -> None:
+        """Find the entities again of every memory that can mention a spelling, without holding up other writers."""
+        with self._database.read() as conn:
+            ids = sorted({memory_id for spelling in spellings for memory_id in _holding(conn, spelling)})
+        for start in range(0, len(ids), _RELINKED_AT_ONCE):
+            with self._database.read() as conn:
+                known = entities.known_terms(conn)
+                rows = {one: memories.get(conn, one) for one in ids[start : start + _RELINKED_AT_ONCE]}
+            found = {one: found_in(row, known) for one, row in rows.items() if row is not None}
+            with self._database.write() as conn:
+                for one, names in found.items():
+                    # A memory that was changed meanwhile was linked by whoever changed it.
+                    if memories.get(conn, one) == rows[one]:
+                        entities.index(conn, one, names, entities.given(conn, one))
 
-def _refuse_shared(term: Term, spellings: Iterable[str]) -> None:
-    own = {entities.key(spelling) for spelling in (term.name, *term.aliases)}
-    for spelling in spellings:
-        if entities.key(spelling) in own:
-            raise InvalidInputError(f"{spelling!r} is a spelling of the term {term.name!r} already; remove that first.")
+
+def _put(conn: apsw.Connection, term: Term) -> None:
+    own = entities.key(term.name)
+    spellings = {entities.key(spelling): spelling for spelling in (*term.aliases, term.name)}
+    owners = all_rows(
+        conn,
+        "SELECT DISTINCT spelling, name FROM entity_terms WHERE key IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(spellings)),),
+    )
+    for spelling, owner in owners:
+        if entities.key(owner) != own:
+            raise InvalidInputError(f"{spelling!r} is a spelling of the term {owner!r} already; remove that first.")
+        conn.execute("UPDATE entity_terms SET name = ? WHERE name = ?", (term.name, owner))
+    conn.executemany(
+        "INSERT OR REPLACE INTO entity_terms (key, spelling, name, kind) VALUES (?, ?, ?, ?)",
+        [(key, spelling, term.name, term.kind) for key, spelling in spellings.items()],
+    )
+    conn.execute("UPDATE entity_terms SET kind = ? WHERE name = ?", (term.kind, term.name))
+    conn.execute("UPDATE entities SET name = ?, kind = ? WHERE key = ?", (term.name, term.kind, own))
 
 
 def _all(conn: apsw.Connection) -> list[Term]:
     found: dict[str, tuple[str, list[str]]] = {}
-    for spelling, name, kind in all_rows(conn, "SELECT spelling, name, kind FROM entity_terms ORDER BY name, spelling"):
+    rows = all_rows(conn, "SELECT spelling, name, kind FROM entity_terms ORDER BY name, spelling")
+    for spelling, name, kind in rows:
         aliases = found.setdefault(name, (kind, []))[1]
         if spelling != name:
             aliases.append(spelling)
@@ -84,11 +121,3 @@ def _holding(conn: apsw.Connection, spelling: str) -> list[int]:
     expression = " AND ".join('"' + term.replace('"', '""') + '"' for term in sorted(wanted))
     rows = all_rows(conn, "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ?", (f"terms: ({expression})",))
     return [memory_id for (memory_id,) in rows]
-
-
-def _relink(conn: apsw.Connection, ids: set[int]) -> None:
-    known = entities.known_terms(conn)
-    for memory_id in sorted(ids):
-        row = memories.get(conn, memory_id)
-        if row is not None:
-            entities.index(conn, memory_id, found_in(row, known), entities.given(conn, memory_id))

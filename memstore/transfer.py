@@ -7,9 +7,9 @@ from typing import TextIO
 
 from memstore import checks, entities, exchange, memories, writing
 from memstore.database import Database
-from memstore.errors import NotFoundError, StorageError
+from memstore.errors import InvalidInputError, NotFoundError, StorageError
 from memstore.filters import Filter
-from memstore.records import ImportReport, Memory, NewMemory, Outcome
+from memstore.records import ImportReport, Memory, NewMemory, Term
 from memstore.terms import Terms
 from memstore.writing import Write, Writer
 
@@ -26,8 +26,15 @@ def export(
         raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
     except OSError as error:
         raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
-    with open(handle, "w", encoding="utf-8") as file:
-        return _export(database, terms, file, namespace)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            return _export(database, terms, file, namespace)
+    except BaseException as error:
+        # Half an export is none: it would stand in the way of the next.
+        os.unlink(destination)
+        if isinstance(error, OSError):
+            raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
+        raise
 
 
 def import_jsonl(
@@ -35,52 +42,72 @@ def import_jsonl(
 ) -> ImportReport:
     """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
     writes: list[Write] = []
-    known: list[exchange.Term] = []
+    known: list[Term] = []
     read = list(exchange.read_lines(lines))
     above = max((found.row.id or 0 for found in read if isinstance(found, exchange.Restored)), default=0)
     for found in read:
-        if isinstance(found, exchange.Term):
+        if isinstance(found, Term):
             known.append(found)
         elif isinstance(found, exchange.Restored):
             writes.append(writing.restoring(found.row, found.given, above))
         else:
             writes.append(writing.adding(found))
-    for term in known:
-        terms.add(term.name, kind=term.kind, aliases=term.aliases)
-    return counted([outcome for _, outcome in writer.store(writes, progress)])
+    terms.add_many(known)
+    return counted(writer.store(writes, progress))
 
 
-def markdown(path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:
+def markdown(database: Database, path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:
     """Return the sections of a Markdown file or folder as memories, and the name that their import goes by."""
     root = Path(path)
     if not root.exists():
         raise NotFoundError(f"{root} does not exist; nothing was imported.")
-    namespace, imported_from = checks.namespace(namespace), root.resolve().name
-    return [
+    namespace, imported_from = checks.namespace(namespace), str(root.resolve())
+    new = [
         section
         for file, name in exchange.markdown_files(root)
         for section in exchange.sections(
             exchange.read_text(file), name, namespace=namespace, imported_from=imported_from
         )
-    ], imported_from
+    ]
+    with database.read() as conn:
+        for section in new:
+            there = memories.by_key(conn, namespace, str(section.key))
+            origin = checks.decoded(there.metadata).get(exchange.IMPORTED_FROM) if there else None
+            if origin is not None and not _same_import(origin, imported_from):
+                raise InvalidInputError(
+                    f"{section.key!r} in the namespace {namespace!r} was imported from {origin}; import {imported_from}"
+                    " into a namespace of its own. Nothing was imported."
+                )
+    return new, imported_from
+
+
+def _same_import(origin: str, imported_from: str) -> bool:
+    """Say whether two imports are of one path: the same, or one that has been moved since."""
+    return origin == imported_from or (not Path(origin).exists() and Path(origin).name == Path(imported_from).name)
 
 
 def gone(database: Database, new: Sequence[NewMemory], *, namespace: str, imported_from: str) -> list[Memory]:
-    """Return the memories of an earlier import by the same name whose section is not among `new`."""
-    chosen = Filter(namespace=checks.namespace(namespace), where={exchange.IMPORTED_FROM: imported_from})
+    """Return the memories of an earlier import of the same path whose section is not among `new`."""
+    chosen = Filter(namespace=checks.namespace(namespace), where={exchange.IMPORTED_FROM: {"$exists": True}})
     with database.read() as conn:
-        before = memories.ids(conn, chosen.condition(conn, writing.now()), "oldest", -1, 0)
+        before = memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)
         there = memories.read(conn, before)
     kept = {checks.name("key", one.key, longest=checks.LONGEST_KEY) for one in new}
-    return [there[one] for one in before if there[one].key is not None and there[one].key not in kept]
+    return [
+        there[one]
+        for one in before
+        if there[one].key not in kept and _same_import(str(there[one].metadata[exchange.IMPORTED_FROM]), imported_from)
+    ]
 
 
-def counted(outcomes: Sequence[Outcome | None]) -> ImportReport:
-    """Return how many memories were added, changed and left as they were."""
+def counted(written: Sequence[Memory]) -> ImportReport:
+    """Return how many memories were added, changed and left as they were, and how many wait for vectors."""
+    outcomes = [memory.outcome for memory in written]
     return ImportReport(
         added=outcomes.count("added"),
         updated=outcomes.count("updated") + outcomes.count("merged"),
         unchanged=outcomes.count("unchanged"),
+        pending=sum(bool(memory.pending) for memory in written),
     )
 
 
@@ -89,7 +116,7 @@ def _export(database: Database, terms: Terms, file: TextIO, namespace: str | Non
     chosen = Filter(namespace=checks.name("namespace", namespace))
     with database.read() as conn:
         file.writelines(exchange.term_line(term) + "\n" for term in terms.list())
-        for memory_id in sorted(memories.ids(conn, chosen.condition(conn, writing.now()), "oldest", -1, 0)):
+        for memory_id in sorted(memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)):
             row = memories.get(conn, memory_id)
             if row is not None:
                 file.write(exchange.memory_line(row, entities.given(conn, memory_id)) + "\n")

@@ -3,19 +3,18 @@
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import apsw
 
 from memstore import checks, entities, keyword, memories, passages, semantic
 from memstore.analysis import Analyser
-from memstore.checks import Checked
+from memstore.checks import Checked, digest, now
 from memstore.database import Database
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.memories import Row
-from memstore.records import Entity, Outcome
-from memstore.semantic import StoredSpace, digest
+from memstore.records import Entity, Memory, Outcome
+from memstore.semantic import StoredSpace
 from memstore.spaces import Spaces, Vectors
 
 # Embedding a whole book would hold up the write that brings it; what is beyond is pending until it is filled.
@@ -23,6 +22,7 @@ MOST_EMBEDDED_AT_ONCE = 128
 # A batch is what an interruption can cost, and how far apart two steps of a progress bar are: some seconds.
 _BATCH_MEMORIES = 64
 _BATCH_CHARACTERS = 40_000
+_MOST_PURGED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +72,18 @@ class Writer:
         self._analyser = analyser
         self._spaces = spaces
 
-    def store(
-        self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None
-    ) -> list[tuple[int, Outcome]]:
-        """Carry out writes in order, in batches of one transaction each; return ids and what was done.
+    def store(self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None) -> list[Memory]:
+        """Carry out writes in order, in batches of one transaction each; return a memory for each, as the last left it.
 
         A batch that fails leaves the file as it was before that batch.
         """
-        done: list[tuple[int, Outcome]] = []
+        done: list[Memory] = []
         for batch in _batches(writes):
             done.extend(self._store_batch([write.planner for write in batch]))
             if progress is not None:
                 progress(len(done), len(writes))
-        return done
+        latest = {memory.id: memory for memory in done}
+        return [dataclasses.replace(latest[memory.id], outcome=memory.outcome) for memory in done]
 
     def delete(self, ids: Sequence[int]) -> int:
         """Take memories out of every table; return how many there were."""
@@ -94,7 +93,7 @@ class Writer:
                 self._remove(conn, memory_id)
         return len(there)
 
-    def _store_batch(self, planners: Sequence[Planner]) -> list[tuple[int, Outcome]]:
+    def _store_batch(self, planners: Sequence[Planner]) -> list[Memory]:
         with self._database.read() as conn:
             rows = [plan.after for plan in (planner(conn, now()) for planner in planners) if plan.changes_body]
             known = entities.known_terms(conn)
@@ -104,6 +103,13 @@ class Writer:
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
         with self._database.write() as conn:
+            self._purge(conn)
+            if (learnt := entities.known_terms(conn)) != known:
+                # The user's terms changed meanwhile: what they name is to be found in these memories too.
+                known = learnt
+                prepared = {
+                    row.body: dataclasses.replace(prepared[row.body], found=found_in(row, known)) for row in rows
+                }
             space = self._spaces.for_writing(conn) if vectors else None
             for planner in planners:
                 plan = planner(conn, now())
@@ -126,9 +132,17 @@ class Writer:
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
                 self._index(conn, row, ready, plan.given, space, vectors)
+            written = memories.read(conn, {memory_id for memory_id, _ in done})
         if unprepared:
             self._spaces.catch_up(unprepared)
-        return done
+            with self._database.read() as conn:
+                written |= memories.read(conn, unprepared)
+        return [dataclasses.replace(written[memory_id], outcome=outcome) for memory_id, outcome in done]
+
+    def _purge(self, conn: apsw.Connection) -> None:
+        """Take some of the memories that have expired out: a write is the occasion, a search must not pay for them."""
+        for memory_id in memories.expired_ids(conn, now(), _MOST_PURGED):
+            self._remove(conn, memory_id)
 
     def _index(
         self,
@@ -198,6 +212,8 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
         fields = {name: value for name, value in changes.items() if name != "entities"}
         after = dataclasses.replace(before, **fields)
         if after.thread is None:
+            if fields.get("position") is not None:
+                raise InvalidInputError(f"memory {memory_id} is in no thread, so it has no position; give both.")
             after = dataclasses.replace(after, position=None)
         elif (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in fields:
             end = memories.end_of_thread(conn, after.namespace, after.thread)
@@ -236,11 +252,6 @@ def restoring(row: Row, given: tuple[str, ...], above: int) -> Write:
         return Plan(before=before, after=after, given=given, outcome="updated")
 
     return Write(planner=plan, identity=(row.namespace, row.key) if row.key else row.content_hash, size=len(row.text))
-
-
-def now() -> str:
-    """Return the present as stored."""
-    return checks.stamp(datetime.now(UTC))
 
 
 def _same_memory(one: Row, other: Row) -> bool:

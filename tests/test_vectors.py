@@ -302,7 +302,9 @@ def test_first_embedding_fails(opened):
     store.add("the first")
     assert "semantic" in store.search("first").skipped
     store.add("the second")
-    assert store.search("second").skipped == {"semantic": "the vectors of fake are still being made"}
+    assert store.search("second").skipped == {
+        "semantic": "the vectors of fake are not all made; memstore embedders fill makes them"
+    }
     healed.append(True)
     assert store.spaces.fill() == 1
     assert store.search("second").skipped == {}
@@ -462,7 +464,9 @@ def test_fill_goes_on_where_it_stopped(opened):
     with pytest.raises(EmbedderError, match=r"the embedder fake failed \(RuntimeError: out of memory\)"):
         store.spaces.fill()
     assert (space(store).vectors, space(store).pending, space(store).state) == (128, 72, "filling")
-    assert store.search("note").skipped == {"semantic": "the vectors of fake are still being made"}
+    assert store.search("note").skipped == {
+        "semantic": "the vectors of fake are not all made; memstore embedders fill makes them"
+    }
     healed.append(True)
     seen: list[tuple[int, int]] = []
     assert store.spaces.fill(progress=lambda done, total: seen.append((done, total))) == 72
@@ -598,7 +602,7 @@ def test_fastembed_folder(opened, minilm):
     ]
     store.close()
     again = opened(embedder="auto")
-    assert again.stats().embedder == f"fastembed/{minilm.name}"
+    assert again.stats().embedder == f"fastembed:{minilm}"
     assert texts(again.search("share prices dropped", k=1, signals=["semantic"])) == ["Stocks fell sharply on Monday."]
     assert again.add("A dog barked all night.").pending == ()
 

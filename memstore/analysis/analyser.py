@@ -10,7 +10,7 @@ import regex
 from memstore.analysis.stopwords import STOP_WORDS
 from memstore.analysis.words import compounds, fold, pieces, term, words
 
-# A change of what any text gives as terms needs a higher number: files made with another are re-indexed.
+# A change of what any text gives as terms needs a higher number: each file keeps the one that it was made with.
 ANALYSER_VERSION = 1
 LANGUAGES = ("pt", "en", "es")
 _SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}

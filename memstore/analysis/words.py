@@ -25,9 +25,7 @@ _HUMP = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")
 # A comma belongs to a number and parts words: `18,90` but `x` `,` `y`.
 _WORD_COMMA = regex.compile(r",(?!\d)|(?<!\d),")
 _LEADING = regex.compile(r"^(?:\.+(?![\p{L}\d/])|\.{2,}(?=[\p{L}\d])|-+(?!\p{L})|[^\p{L}\p{M}\p{N}\p{So}.#@~/$€£\\-])+")
-_TRAILING = regex.compile(
-    r"(?:(?<![\p{L}\p{N}+])\++|(?<![\p{L}])#|(?<!\p{L})\$|(?<!\d)%|[^\p{L}\p{M}\p{N}\p{So}\p{EMod}+#%$€£])+$"
-)
+_ENDING = regex.compile(r"[\p{L}\p{M}\p{N}\p{So}\p{EMod}€£]")
 _JOINTS = regex.compile(r"[/\\@?=&:#~]+")
 _VERSION = regex.compile(r"^v(?=\d)")
 
@@ -62,11 +60,32 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
     for match in _PIECE.finditer(text):
         start = match.start()
         for part in _split_commas(match.group()):
-            core = _TRAILING.sub("", part)
+            core = _without_trailing(part)
             trimmed = _LEADING.sub("", core)
             if trimmed:
                 yield trimmed, start + len(core) - len(trimmed)
             start += len(part) + 1
+
+
+def _without_trailing(piece: str) -> str:
+    """Cut the punctuation behind a piece, but for `C++`, `C#`, `R$` and `12%`.
+
+    It walks back from the end: a pattern would try every place of a long run of marks, in quadratic time.
+    """
+    end = len(piece)
+    while end and not _ENDING.match(piece, end - 1):
+        mark, start = piece[end - 1], end - 1
+        while start and piece[start - 1] == mark == "+":
+            start -= 1
+        before = piece[start - 1] if start else ""
+        if (
+            (mark == "+" and before.isalnum())
+            or (mark in "#$" and before.isalpha())
+            or (mark == "%" and before.isdigit())
+        ):
+            break
+        end = start
+    return piece[:end]
 
 
 def _split_commas(piece: str) -> list[str]:
@@ -98,7 +117,7 @@ def compounds(piece: str) -> Iterator[str]:
     seen = {whole}
     for part in _JOINTS.split(whole):
         for smaller in (part, *part.split("-"), _VERSION.sub("", part), *_VERSION.sub("", part).split("-")):
-            core = _LEADING.sub("", _TRAILING.sub("", smaller))
+            core = _LEADING.sub("", _without_trailing(smaller))
             if core and core not in seen and not _WORD.fullmatch(core) and _WORD.search(core):
                 seen.add(core)
                 yield core
