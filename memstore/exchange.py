@@ -1,6 +1,8 @@
 """Memories as JSON Lines and as Markdown: text in and out, no store."""
 
 import json
+import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -80,6 +82,9 @@ def _read_line(line: str) -> checks.Checked | Restored | Term:
     if not isinstance(fields, dict):
         raise InvalidInputError(f"this is a JSON {type(fields).__name__}; each line holds one JSON object.")
     if "term" in fields:
+        unknown = sorted(set(fields) - {"term", "kind", "aliases"})
+        if unknown:
+            raise InvalidInputError(f"a known term has no field {unknown[0]!r}; its fields are term, kind, aliases.")
         return Term(
             name=checks.required_name("term", fields["term"]),
             kind=checks.name("kind", fields.get("kind")) or "term",
@@ -88,7 +93,7 @@ def _read_line(line: str) -> checks.Checked | Restored | Term:
     unknown = sorted(set(fields) - set(_EXPORTED_FIELDS))
     if unknown:
         raise InvalidInputError(f"the field {unknown[0]!r} is unknown; the fields are {', '.join(_NEW_FIELDS)}.")
-    if "text" not in fields:
+    if fields.get("text") is None:
         raise InvalidInputError("there is no field 'text'.")
     given = {name: value for name, value in fields.items() if name in _NEW_FIELDS and value is not None}
     found = checks.checked(NewMemory(**given))
@@ -135,15 +140,24 @@ def read_text(path: Path) -> str:
 
 
 def markdown_files(root: Path) -> list[tuple[Path, str]]:
-    """Return the Markdown files of a folder (or the one file) with their names in it, hidden folders left out."""
+    """Return the Markdown files of a folder (or the one file) with their names in it; hidden ones are left out.
+
+    Raises `InvalidInputError` when a folder in it can't be read: what is not seen must not look as if it were gone.
+    """
     if not root.is_dir():
         return [(root, root.name)]
+
+    def refuse(error: OSError) -> None:
+        raise InvalidInputError(f"{error.filename} can't be read: {error.strerror}; nothing was imported.") from error
+
     found = []
-    for path in sorted(root.rglob("*")):
-        inside = path.relative_to(root)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if path.suffix.lower() in (".md", ".markdown") and path.is_file() and not path.is_symlink() and not hidden:
-            found.append((path, inside.as_posix()))
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(folder, name)
+            is_markdown = path.suffix.lower() in (".md", ".markdown") and not name.startswith(".")
+            if is_markdown and path.is_file() and not path.is_symlink():
+                found.append((path, path.relative_to(root).as_posix()))
     return found
 
 
@@ -170,7 +184,8 @@ def sections(text: str, name: str, *, namespace: str, imported_from: str) -> lis
         body = "\n".join(lines[start:stop]).strip()
         if not body:
             continue
-        key = name if start == 0 and not heading else f"{name}#{' '.join(heading.split())[:_LONGEST_HEADING]}"
+        title = " ".join(unicodedata.normalize("NFC", heading).split())[:_LONGEST_HEADING]
+        key = name if start == 0 and not heading else f"{name}#{title}"
         if key in seen:
             key = next(other for other in (f"{key}-{n}" for n in count(2)) if other not in seen)
         seen.add(key)

@@ -120,12 +120,14 @@ def checked(
 
 def _metadata_condition(path: str, wanted: Any) -> tuple[str, list[Any]]:
     if not isinstance(path, str):
-        raise InvalidInputError(f"where: the path {path!r} is not text; name a metadata field.")
+        raise InvalidInputError(f"where: the path {checks.brief(path)} is not text; name a metadata field.")
     checks.refuse_unstorable("a path of where", path)
     if not isinstance(wanted, Mapping):
         wanted = {"$eq": wanted}
     if not wanted:
-        raise InvalidInputError(f"where[{path!r}] is empty; give a value or one of {', '.join(_OPERATORS)}.")
+        raise InvalidInputError(
+            f"where[{checks.brief(path)}] is empty; give a value or one of {', '.join(_OPERATORS)}."
+        )
     parts: list[str] = []
     values: list[Any] = []
     for operator, value in wanted.items():
@@ -161,23 +163,31 @@ def _test(path: str, operator: str, value: Any) -> tuple[str, list[Any]]:
         return _equals(path, value)
     if operator == "$in":
         if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-            raise InvalidInputError(f"where[{path!r}]: $in takes a list of values, not {value!r}.")
+            raise InvalidInputError(
+                f"where[{checks.brief(path)}]: $in takes a list of values, not {checks.brief(value)}."
+            )
         tests = [_equals(path, one) for one in value]
         if len(tests) > _MOST_CONDITIONS:
-            raise InvalidInputError(f"where[{path!r}]: $in has {len(tests)} values, at most {_MOST_CONDITIONS}.")
+            raise InvalidInputError(
+                f"where[{checks.brief(path)}]: $in has {len(tests)} values, at most {_MOST_CONDITIONS}."
+            )
         return "(" + (" OR ".join(sql for sql, _ in tests) or "0") + ")", [one for _, bound in tests for one in bound]
     if operator == "$exists":
         if not isinstance(value, bool):
-            raise InvalidInputError(f"where[{path!r}]: $exists takes true or false, not {value!r}.")
+            raise InvalidInputError(
+                f"where[{checks.brief(path)}]: $exists takes true or false, not {checks.brief(value)}."
+            )
         return "1", []
     if operator in _COMPARISONS:
         plain = _plain(path, value)
         if isinstance(plain, bool) or plain is None:
-            raise InvalidInputError(f"where[{path!r}]: {operator} compares numbers or text, not {value!r}.")
+            raise InvalidInputError(
+                f"where[{checks.brief(path)}]: {operator} compares numbers or text, not {checks.brief(value)}."
+            )
         types = "@.type = 'text'" if isinstance(plain, str) else "@.type IN ('integer', 'real')"
         return f"({types} AND @.value {_COMPARISONS[operator]} ?)", [plain]
     raise InvalidInputError(
-        f"where[{path!r}]: unknown operator {operator!r}; the operators are {', '.join(_OPERATORS)}."
+        f"where[{checks.brief(path)}]: unknown operator {operator!r}; the operators are {', '.join(_OPERATORS)}."
     )
 
 
@@ -195,7 +205,7 @@ def _plain(path: str, value: Any) -> str | int | float | bool | None:
     """Return a filter value as Python's own type: numpy scalars give theirs, text its composed form."""
     value = checks.native(value)
     if isinstance(value, str):
-        checks.refuse_unstorable(f"where[{path!r}]", value)
+        checks.refuse_unstorable(f"where[{checks.brief(path)}]", value)
         return unicodedata.normalize("NFC", value)
     if value is None or isinstance(value, bool):
         return value
@@ -204,5 +214,5 @@ def _plain(path: str, value: Any) -> str | int | float | bool | None:
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise InvalidInputError(
-        f"where[{path!r}]: {value!r} is no value to compare with; give text, a number, true or null."
+        f"where[{checks.brief(path)}]: {checks.brief(value)} can not be compared; give text, a number, true or null."
     )

@@ -19,6 +19,8 @@ PROFILES: Mapping[str, Weights] = {
     "conceptual": Weights(keyword=0.3, semantic=0.5, entity=0.2),
     "people": Weights(keyword=0.3, semantic=0.3, entity=0.4),
 }
+# Shares of a whole; beyond this their sum would lose the smaller ones.
+_LARGEST_WEIGHT = 1e6
 _WEIGHTS = ("keyword", "semantic", "entity", "boost")
 DEFAULT_FUSION = "minmax"
 # An entity score is a share already; stretched, a name that nearly all memories mention would count in full.
@@ -47,8 +49,10 @@ def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
         raise InvalidInputError(f"weights is {type(own).__name__}; give Weights, or a mapping of signal to number.")
     for name in _WEIGHTS:
         value = checks.native(getattr(own, name))
-        if not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise InvalidInputError(f"weights: {name} is {value}; give a finite number that is not negative.")
+        if not isinstance(value, int | float) or not 0 <= value <= _LARGEST_WEIGHT:
+            raise InvalidInputError(
+                f"weights: {name} is {checks.brief(value)}; give a number from 0 to {_LARGEST_WEIGHT:,.0f}."
+            )
     if own.keyword + own.semantic + own.entity == 0:
         raise InvalidInputError("weights: keyword, semantic and entity are all 0; at least one must count.")
     return own

@@ -11,8 +11,6 @@ from memstore.filters import Condition
 from memstore.records import Candidates, Match
 
 MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
-# A question has a dozen words; a pasted document is asked by its first thousand different ones.
-MOST_WORDS = 1_000
 
 
 def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
@@ -45,7 +43,7 @@ def search(
     if not words:
         return Candidates(), ""
     for joint in [" OR "] if match == "any" else [" AND "] if match == "all" else [" AND ", " OR "]:
-        expression = joint.join(_any_of(word.terms) for word in words[:MOST_WORDS])
+        expression = joint.join(_any_of(word.terms) for word in words)
         where, values = ("", ()) if condition is None else (f" AND +rowid IN {condition.ids}", condition.values)
         rows = all_rows(
             conn,

@@ -11,6 +11,7 @@ import apsw
 from memstore import checks
 from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
+from memstore.errors import DamagedStoreError
 from memstore.filters import Condition
 from memstore.records import Entity, Memory
 
@@ -173,25 +174,34 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
     found: dict[int, Memory] = {}
     for *fields, tags, entities, languages, pending in rows:
         row = dict(zip(_NAMES, fields, strict=True))
-        detected = languages if languages and " " not in languages else None
-        found[row["id"]] = Memory(
-            id=row["id"],
-            key=row["key"],
-            namespace=row["namespace"],
-            text=row["text"],
-            author=row["author"],
-            thread=row["thread"],
-            position=row["position"],
-            language=row["language"] or detected,
-            created_at=checks.moment(row["created_at"]),
-            updated_at=checks.moment(row["updated_at"]),
-            expires_at=checks.moment(row["expires_at"]) if row["expires_at"] else None,
-            metadata=json.loads(row["metadata"]),
-            tags=tuple(sorted(json.loads(tags))),
-            entities=tuple(Entity(name=name, kind=kind) for name, kind in sorted(json.loads(entities))),
-            pending=tuple(json.loads(pending)),
-        )
+        try:
+            found[row["id"]] = _memory(row, tags, entities, languages, pending)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedStoreError(
+                f"memory {row['id']} is damaged ({error}); restore a backup of the file."
+            ) from error
     return found
+
+
+def _memory(row: dict[str, Any], tags: str, entities: str, languages: str | None, pending: str) -> Memory:
+    detected = languages if languages and " " not in languages else None
+    return Memory(
+        id=row["id"],
+        key=row["key"],
+        namespace=row["namespace"],
+        text=row["text"],
+        author=row["author"],
+        thread=row["thread"],
+        position=row["position"],
+        language=row["language"] or detected,
+        created_at=checks.moment(row["created_at"]),
+        updated_at=checks.moment(row["updated_at"]),
+        expires_at=checks.moment(row["expires_at"]) if row["expires_at"] else None,
+        metadata=json.loads(row["metadata"]),
+        tags=tuple(sorted(json.loads(tags))),
+        entities=tuple(Entity(name=name, kind=kind) for name, kind in sorted(json.loads(entities))),
+        pending=tuple(json.loads(pending)),
+    )
 
 
 def ids(conn: apsw.Connection, condition: Condition | None, order: str, limit: int, offset: int) -> list[int]:

@@ -1,6 +1,7 @@
 """Records as what a person or a program reads: lines, tables, JSON."""
 
 import dataclasses
+import json
 import re
 import shutil
 import sys
@@ -31,7 +32,12 @@ def one_line(text: str) -> str:
 
 def snippet(text: str) -> str:
     """Return the beginning of a text on one line."""
-    return textwrap.shorten(one_line(text), _LONGEST_SNIPPET, placeholder=" …")
+    line = one_line(text)
+    if len(line) <= _LONGEST_SNIPPET:
+        return line
+    cut = line[:_LONGEST_SNIPPET]
+    # At a word's end, where there is one near; text without spaces is cut where it is.
+    return (cut[: cut.rfind(" ")] if cut.rfind(" ") > _LONGEST_SNIPPET // 2 else cut) + " …"
 
 
 def day(memory: Memory) -> str:
@@ -51,7 +57,7 @@ def listing(found: Sequence[Memory]) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows that list memories; a column that says nothing is left out on a terminal."""
     header = ["id", "date", "namespace", "author", "text"]
     rows = [[str(one.id), day(one), one.namespace, one.author or "", one_line(one.text)] for one in found]
-    if not sys.stdout.isatty():
+    if not _on_terminal():
         return header, rows
     told = [
         index for index, name in enumerate(header) if name == "text" or {row[index] for row in rows} - {"default", ""}
@@ -76,17 +82,23 @@ def card(memory: Memory) -> Iterator[str]:
     yield plain(memory.text)
     yield ""
     yield "  ".join(_about(memory))
+    if memory.thread is not None:
+        yield plain(f"thread {memory.thread}, position {memory.position:g}")
+    for name, moment in (("created", memory.created_at), ("changed", memory.updated_at)):
+        yield f"{name} {moment.astimezone():%Y-%m-%d %H:%M %z}"
     if memory.expires_at is not None:
-        yield f"expires {memory.expires_at.astimezone():%Y-%m-%d %H:%M}"
+        yield f"expires {memory.expires_at.astimezone():%Y-%m-%d %H:%M %z}"
+    if memory.language is not None:
+        yield f"language {memory.language}"
     if memory.entities:
         yield plain("mentions " + ", ".join(one.name for one in memory.entities))
     for name, value in memory.metadata.items():
-        yield plain(f"{name}: {value}")
+        yield plain(f"{name}: {json.dumps(value, ensure_ascii=False)}")
 
 
 def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     """Print a table: fitted to the terminal there, one whole line a row through a pipe."""
-    if not sys.stdout.isatty():
+    if not _on_terminal():
         for row in rows:
             print("\t".join(plain(cell).replace("\t", " ") for cell in row))
         return
@@ -163,8 +175,12 @@ def _about(memory: Memory) -> Iterator[str]:
     yield from (f"#{plain(tag)}" for tag in memory.tags)
 
 
+def _on_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def _wrapped(line: str, indent: str) -> list[str]:
-    if not sys.stdout.isatty():
+    if not _on_terminal():
         return [line]
     width = max(20, shutil.get_terminal_size().columns)
     return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -240,7 +240,9 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
         return None
     given = (signals,) if isinstance(signals, str) else signals
     if not isinstance(given, Sequence | set | frozenset) or not given:
-        raise InvalidInputError(f"signals is {signals!r}; name some of {', '.join(SIGNALS)}, or leave it out for all.")
+        raise InvalidInputError(
+            f"signals is {checks.brief(signals)}; name some of {', '.join(SIGNALS)}, or leave it out for all."
+        )
     named = {checks.one_of("signal", one, SIGNALS) for one in given}
     return tuple(name for name in SIGNALS if name in named)
 

@@ -15,6 +15,8 @@ from memstore.records import Space
 from memstore.semantic import StoredSpace, Vector
 
 _FILL_BATCH = 64
+# About the window of a model: a pasted document would be read for minutes.
+_LONGEST_QUERY = 2_000
 
 
 # The vectors of some texts by the hash of each; None is a text that the model gives no usable vector for.
@@ -34,6 +36,8 @@ class Spaces:
         self._failure = ""
         with database.read() as conn:
             made_with = [space.spec for space in semantic.spaces(conn)]
+        # A model named by the caller that can't be had is waited for; with "auto" none is.
+        self._asked_for = embedder if isinstance(embedder, str) and embedder not in ("auto", "none") else ""
         try:
             self._model, self._why_not = resolve(embedder, made_with)
         except EmbedderError as error:
@@ -119,8 +123,10 @@ class Spaces:
 
     def waiting(self, conn: apsw.Connection) -> tuple[str, ...]:
         """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
-        if self._model is None or self._database.vectors_unavailable is not None or semantic.spaces(conn):
+        if self._database.vectors_unavailable is not None or semantic.spaces(conn):
             return ()
+        if self._model is None:
+            return (self._asked_for,) if self._asked_for else ()
         return (self._model.name,)
 
     def for_search(self, stored: Sequence[StoredSpace]) -> StoredSpace | str:
@@ -146,8 +152,8 @@ class Spaces:
         )
 
     def query(self, text: str) -> Vector:
-        """Return the vector of a query. Raises `EmbedderError` when the model fails or gives no usable one."""
-        vector = self._required().query(text)
+        """Return the vector of a query, of its beginning when it is a document. Raises `EmbedderError` without one."""
+        vector = self._required().query(text[:_LONGEST_QUERY])
         if vector is None:
             raise EmbedderError("the embedder gave no usable vector for this query")
         return vector

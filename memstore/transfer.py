@@ -1,5 +1,6 @@
 """Memories out of a store and into it: JSON Lines both ways, Markdown in."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,8 +25,8 @@ def export(
         handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
-    except OSError as error:
-        raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{os.fspath(destination)!r} can't be written: {error}.") from error
     try:
         with open(handle, "w", encoding="utf-8") as file:
             return _export(database, terms, file, namespace)
@@ -41,6 +42,8 @@ def import_jsonl(
     writer: Writer, terms: Terms, lines: Iterable[str], progress: Callable[[int, int], None] | None
 ) -> ImportReport:
     """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
+    if isinstance(lines, str):
+        raise InvalidInputError("lines is one text; give its lines, such as an open file or text.splitlines().")
     writes: list[Write] = []
     known: list[Term] = []
     read = list(exchange.read_lines(lines))
@@ -62,23 +65,32 @@ def markdown(database: Database, path: str | os.PathLike[str], *, namespace: str
     if not root.exists():
         raise NotFoundError(f"{root} does not exist; nothing was imported.")
     namespace, imported_from = checks.namespace(namespace), str(root.resolve())
-    new = [
-        section
-        for file, name in exchange.markdown_files(root)
-        for section in exchange.sections(
-            exchange.read_text(file), name, namespace=namespace, imported_from=imported_from
-        )
-    ]
+    new: list[NewMemory] = []
     with database.read() as conn:
-        for section in new:
-            there = memories.by_key(conn, namespace, str(section.key))
-            origin = checks.decoded(there.metadata).get(exchange.IMPORTED_FROM) if there else None
-            if origin is not None and not _same_import(origin, imported_from):
-                raise InvalidInputError(
-                    f"{section.key!r} in the namespace {namespace!r} was imported from {origin}; import {imported_from}"
-                    " into a namespace of its own. Nothing was imported."
-                )
+        for file, name in exchange.markdown_files(root):
+            text = exchange.read_text(file)
+            for section in exchange.sections(text, name, namespace=namespace, imported_from=imported_from):
+                try:
+                    checks.checked(section)
+                except InvalidInputError as error:
+                    raise InvalidInputError(f"{file}, section {section.key!r}: {error}") from error
+                there = memories.by_key(conn, namespace, str(section.key))
+                origin = checks.decoded(there.metadata).get(exchange.IMPORTED_FROM) if there else None
+                if origin is not None and not _same_import(origin, imported_from):
+                    if _source(origin, name) != file.resolve():
+                        raise InvalidInputError(
+                            f"{section.key!r} in the namespace {namespace!r} was imported from {origin}; import"
+                            f" {imported_from} into a namespace of its own. Nothing was imported."
+                        )
+                    # One file of a folder that was imported before still belongs to that folder.
+                    section = dataclasses.replace(section, metadata={exchange.IMPORTED_FROM: origin})
+                new.append(section)
     return new, imported_from
+
+
+def _source(origin: str, name: str) -> Path:
+    """Return the file that an import read: the one named, or the one of that name in the folder."""
+    return Path(origin, name) if Path(origin).is_dir() else Path(origin)
 
 
 def _same_import(origin: str, imported_from: str) -> bool:

@@ -466,3 +466,13 @@ def test_version_is_not_its_neighbour(words, query, other):
     """A version ranks the note that holds it above a shorter note on another version."""
     note = f"write to Ana about v{query}-rc1, see the page on releases"
     assert found(words, [f"version {other} is out", note], query)[0] == note
+
+
+@pytest.mark.parametrize("mark", list("._-+#$%/!?…*,;:'@~&=|"))
+def test_long_runs_of_a_mark_stay_linear(mark):
+    """A hundred thousand marks before a letter are analysed and cut at once, not in quadratic time."""
+    text = mark * 100_000 + "a"
+    analyser = Analyser()
+    assert analyser.terms(text, ("en",))
+    analyser.query(text)
+    assert cut(text)[-1][1] == len(text)

@@ -215,6 +215,23 @@ def test_export_and_import_bring_everything_back(run, tmp_path):
     assert (tmp_path / "out.jsonl").stat().st_mode & 0o077 == 0
 
 
+def test_an_export_through_a_pipe_is_known_as_one(run, tmp_path):
+    """What export writes is imported as memories from standard input too; other text is one memory."""
+    quiet(run, "add", "um", "--key", "a")
+    quiet(run, "add", "dois")
+    dump = quiet(run, "export")
+    other = {"MEMSTORE_DB": str(tmp_path / "other.db")}
+    assert quiet(run, "import", "-", stdin=dump, **other) == "2 added, 0 changed, 0 as they were\n"
+    assert quiet(run, "import", "-", stdin="{a plain text}", **other) == "1 added, 0 changed, 0 as they were\n"
+
+
+def test_a_model_that_is_not_there_is_said(run):
+    """A memory stored while the named model is missing is stored, and the command says that its vectors wait."""
+    done = run("add", "a note", "--embedder", "fastembed:./nowhere")
+    assert done.stdout == "added memory 1\n"
+    assert "embedders fill" in done.stderr
+
+
 def test_a_broken_line_stores_nothing(run):
     """An import with one bad line says which, and stores none."""
     done = run("import", "-", "--format", "jsonl", "--embedder", "none", stdin='{"text": "good"}\n{"text": 7}\n')

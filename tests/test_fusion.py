@@ -477,3 +477,25 @@ def test_result_is_a_sequence(apart):
     assert [hit.rank for hit in result] == [1, 2, 3]
     assert result
     assert not apart.search("?")
+
+
+def test_a_signal_without_weight_takes_no_part(words):
+    """A weight of 0 keeps a signal and its candidates out; when no weighted signal is there the answer is empty."""
+    words.add("fish swim")
+    words.add("cats purr", author="Ana")
+    (hit,) = words.search("fish", weights={"semantic": 0, "entity": 0, "boost": 0})
+    assert tuple(hit.signals) == ("keyword",)
+    found = words.search("fish", weights={"keyword": 0, "entity": 0, "boost": 0})
+    assert (len(found), found.used) == (0, ())
+    assert found.skipped["keyword"] == found.skipped["entity"] == "its weight is 0"
+    assert "semantic" in found.skipped
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_row_of_the_index_without_its_memory_is_said_and_passed_over(words):
+    """An index that names a memory that is not there costs a warning, not the answer."""
+    words.add("fish swim")
+    with words._database.write() as conn:
+        conn.execute("INSERT INTO memory_terms (rowid, terms, neighbours) VALUES (99, 'fish', '')")
+    with pytest.warns(UserWarning, match="1 memories that are not there"):
+        assert [hit.memory.id for hit in words.search("fish")] == [1]

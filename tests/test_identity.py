@@ -12,7 +12,7 @@ from conftest import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstore import MemoryStore, NewMemory
+from memstore import MemoryStore, NewMemory, Term
 from memstore.errors import InvalidInputError, StorageError
 
 PAST = "2020-01-01T00:00Z"
@@ -517,3 +517,20 @@ def test_lines_of_new_memories_are_imported_like_adds(words):
     assert (report.added, report.updated, report.unchanged) == (2, 0, 0)
     assert read(words)[0].tags == ("ção",)
     assert words.import_jsonl(lines).unchanged == 2
+
+
+def test_add_many_answers_for_every_item_in_order(words):
+    """Each item has its memory in the answer, also one that had expired before the next took its place."""
+    items = [NewMemory(text="olá", expires_at="2000-01-01"), NewMemory(text="olá"), NewMemory(text="x y")]
+    stored = words.add_many(items)
+    assert [memory.text for memory in stored] == ["olá", "olá", "x y"]
+    assert [memory.outcome for memory in stored] == ["added"] * 3
+    assert words.count() == 2
+
+
+def test_many_terms_are_known_together_or_not_at_all(words):
+    """One term that clashes keeps all of its company out."""
+    words.terms.add("Stripe", aliases=["stp"])
+    with pytest.raises(InvalidInputError, match="'stp' is a spelling of the term 'Stripe' already"):
+        words.terms.add_many([Term(name="PagBank"), Term(name="Other", aliases=("stp",))])
+    assert [term.name for term in words.terms.list()] == ["Stripe"]

@@ -18,9 +18,9 @@ PACKAGE = Path(memstore.__file__).parent
 LAYERS = [
     {"errors", "records"},
     {"database"},
-    {"analysis", "embedding", "passages"},
+    {"analysis", "passages"},
     {"checks"},
-    {"filters"},
+    {"embedding", "filters"},
     {"keyword", "semantic", "entities", "fusion"},
     {"memories"},
     {"spaces", "exchange"},

@@ -1,5 +1,6 @@
 """Markdown files and folders as memories, one a section."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -131,3 +132,67 @@ def test_the_command_asks_before_it_prunes(folder, tmp_path):
     assert told.stdout == "0 added, 0 changed, 1 as they were, 0 deleted\n"
     assert "gone: [1] notes.md\n" in told.stderr
     assert run("--prune", "--yes").stdout == "0 added, 0 changed, 1 as they were, 5 deleted\n"
+
+
+def test_two_folders_never_touch_each_other(words, tmp_path):
+    """A folder of the same name elsewhere is refused where it would overwrite, and prunes nothing of the other."""
+    for place, text in (("work", "# A\nwork\n# W\nonly at work\n"), ("home", "# A\nhome\n")):
+        (tmp_path / place / "notes").mkdir(parents=True)
+        (tmp_path / place / "notes" / "i.md").write_text(text, encoding="utf-8")
+    words.import_markdown(tmp_path / "work" / "notes")
+    with pytest.raises(InvalidInputError, match="was imported from"):
+        words.import_markdown(tmp_path / "home" / "notes", prune=lambda _: True)
+    assert words.get(key="i.md#A").text == "# A\nwork"
+    words.import_markdown(tmp_path / "home" / "notes", namespace="home", prune=lambda _: True)
+    assert words.count() == 3
+
+
+def test_a_folder_that_was_moved_goes_on(words, folder, tmp_path):
+    """A folder that was moved is the same import: it changes and prunes what the old place brought."""
+    words.import_markdown(folder)
+    moved = tmp_path / "elsewhere" / "vault"
+    moved.parent.mkdir()
+    folder.rename(moved)
+    (moved / "sub" / "café.md").unlink()
+    assert words.import_markdown(moved, prune=lambda _: True).removed == 1
+
+
+def test_one_file_of_an_imported_folder_still_belongs_to_it(words, folder):
+    """Importing one file of a folder again changes its sections and leaves them to the folder's next pruning."""
+    words.import_markdown(folder)
+    (folder / "notes.md").write_text("# Payments\nPagBank now.\n", encoding="utf-8")
+    assert words.import_markdown(folder / "notes.md").updated == 1
+    (folder / "notes.md").unlink()
+    assert words.import_markdown(folder, prune=lambda _: True).removed == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# A\none\n# A\ntwo\n# A-2\nthree\n", {"f#A": "one", "f#A-2": "two", "f#A-2-2": "three"}),
+        ("# caf\u00e9\none\n# cafe\u0301\ntwo\n", {"f#café": "one", "f#café-2": "two"}),
+        ("# A\nfoo\x0cbar\nlast\n# B\nbaz\n", {"f#A": "foo\x0cbar\nlast", "f#B": "baz"}),
+        ("# A\r\none\r\n\r\n# B\r\ntwo\r\n", {"f#A": "one", "f#B": "two"}),
+        ("# A\nx\u2028y\n# B\nz\n", {"f#A": "x\u2028y", "f#B": "z"}),
+    ],
+)
+def test_no_section_is_lost_or_cut_elsewhere(text, expected):
+    """Every section has a key of its own and the lines that stand below its heading."""
+    found = sections(text, "f", namespace="n", imported_from="f")
+    assert {section.key: section.text.partition("\n")[2] for section in found} == expected
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(words, folder, monkeypatch):
+    """A folder that can't be read stops the import, so that nothing in it is taken for gone."""
+    words.import_markdown(folder)
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InvalidInputError, match="sub can't be read"):
+        words.import_markdown(folder, prune=lambda _: True)
+    assert words.get(key="sub/café.md#Café") is not None

@@ -16,6 +16,7 @@ LANGUAGES = ("pt", "en", "es")
 _SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}
 # A stem is another term than the word that is spelt like it, so that the exact spelling counts on its own.
 STEM_MARK = "≈"
+MOST_QUERY_WORDS = 1_000
 _HAS_LETTER = regex.compile(r"\p{L}")
 # Letters that one of the languages writes and the others do not count as much as a function word.
 _LETTERS = {"pt": regex.compile(r"[ãõçâêô]"), "es": regex.compile(r"[ñ¿¡]"), "en": regex.compile(r"(?!)")}
@@ -88,7 +89,8 @@ class Analyser:
     def query(self, text: str) -> tuple[QueryWord, ...]:
         """Return the distinct words of a query that carry a subject, each with its variants in every language.
 
-        Function words of the query's likely language are left out unless nothing else is there.
+        Function words of the query's likely language are left out unless nothing else is there. A question has a
+        dozen words; a pasted document is asked by about its first thousand different ones.
         """
         stopped = _stop_words(self.detect(text))
         kept: dict[str, QueryWord] = {}
@@ -97,6 +99,8 @@ class Analyser:
             for whole in compounds(piece):
                 word = piece if whole == term(piece) else whole
                 (dropped if whole in stopped else kept).setdefault(whole, QueryWord(word=word, terms=(whole,)))
+            if len(kept) >= MOST_QUERY_WORDS:
+                break
             for word in words(piece):
                 folded = term(word)
                 found = QueryWord(word=word, terms=tuple(_variants(word, self.languages)))
