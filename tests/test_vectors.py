@@ -372,7 +372,7 @@ def test_broken_embedder_costs_only_its_signal(opened, passages, query, reason):
 def test_missing_embedder(opened, embedder, reason):
     """A store without its embedder works on words and entities, and says why there are no more."""
     store = opened(embedder=embedder)
-    assert store.add("the printer is offline").pending == ((embedder,) if embedder.startswith("fastembed") else ())
+    assert store.add("the printer is offline").pending == ((embedder,) if str(embedder).startswith("fastembed") else ())
     found = store.search("printer")
     assert texts(found) == ["the printer is offline"]
     assert found.used == ("keyword", "entity")
