@@ -73,8 +73,8 @@ class Searcher:
             elif "semantic" in wanted:
                 asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
             scored: dict[str, _Scored] = {}
-            # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
             pending = 0
+            # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
             passages: dict[int, int] = {}
             held: dict[int, tuple[QueryEntity, ...]] = {}
             if "keyword" in wanted:
@@ -117,25 +117,17 @@ class Searcher:
                 matched = keyword.matched(conn, asked_words, best)
                 spans = _passages(conn, there, passages, matched)
         hits = tuple(
-            Hit(
-                memory=there[ids[index]],
-                score=float(total[index]),
-                rank=rank,
-                relevance=None,
-                signals={
-                    name: SignalScore(
-                        raw=float(raw[name][index]) if np.isfinite(raw[name][index]) else None,
-                        normalised=float(part.normalised[index]),
-                        rank=int(part.ranks[index]) or None,
-                        weight=float(part.weights[index]),
-                        contribution=float(part.contributions[index]),
-                    )
-                    for name, part in parts.items()
-                },
-                boost=float(boosts[index]),
-                passage=spans.get(ids[index]),
-                entities=tuple(one.name for one in held.get(ids[index], ())),
-                terms=matched.get(ids[index], ()),
+            _hit(
+                there[ids[index]],
+                rank,
+                index,
+                float(total[index]),
+                float(boosts[index]),
+                raw,
+                parts,
+                held,
+                spans,
+                matched,
             )
             for rank, index in enumerate(order[: question.k].tolist(), 1)
         )
@@ -275,6 +267,42 @@ def _row(ids: Sequence[int], scores: Mapping[int, float]) -> fusion.Scores:
 
 def _boost(weights: Weights, held: Sequence[QueryEntity]) -> float:
     return weights.boost * max((one.rarity for one in held), default=0.0)
+
+
+def _hit(
+    memory: Memory,
+    rank: int,
+    index: int,
+    score: float,
+    boost: float,
+    raw: Mapping[str, fusion.Scores],
+    parts: Mapping[str, fusion.Fused],
+    held: Mapping[int, tuple[QueryEntity, ...]],
+    spans: Mapping[int, Passage],
+    matched: Mapping[int, tuple[str, ...]],
+) -> Hit:
+    """Put together what is known of the candidate at `index` of the score arrays."""
+    signals = {
+        name: SignalScore(
+            raw=float(raw[name][index]) if np.isfinite(raw[name][index]) else None,
+            normalised=float(part.normalised[index]),
+            rank=int(part.ranks[index]) or None,
+            weight=float(part.weights[index]),
+            contribution=float(part.contributions[index]),
+        )
+        for name, part in parts.items()
+    }
+    return Hit(
+        memory=memory,
+        score=score,
+        rank=rank,
+        relevance=None,
+        signals=signals,
+        boost=boost,
+        passage=spans.get(memory.id),
+        entities=tuple(one.name for one in held.get(memory.id, ())),
+        terms=matched.get(memory.id, ()),
+    )
 
 
 def _passages(

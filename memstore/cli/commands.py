@@ -1,0 +1,313 @@
+"""The command line: parse, call one public method, print."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from memstore import __version__, render
+from memstore.cli.support import (
+    Place,
+    argument,
+    asking,
+    field_options,
+    file_options,
+    filter_options,
+    filtered,
+    form_of,
+    given,
+    notice,
+    opened,
+    print_change,
+    print_json,
+    progress_bar,
+    read_json,
+    read_stdin,
+)
+from memstore.errors import MemstoreError, NotFoundError
+from memstore.exchange import read_text
+
+_SIGNAL = "Only this signal (keyword, semantic, entity); again for more."
+
+
+def main() -> NoReturn:
+    """Run the command line; errors are one sentence on standard error and exit code 1, wrong usage is 2."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        # A console that can't show a character shows a substitute instead of failing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        code = cli.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("memstore: interrupted; what was stored before is kept.", err=True)
+        code = 130
+    except MemstoreError as error:
+        click.echo(f"memstore: {render.plain(str(error))}", err=True)
+        code = 1
+    except BrokenPipeError:
+        # The reader (head, less) has gone; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:
+        click.echo(f"memstore: {error.strerror or error}; check the disk and the path.", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="memstore")
+def cli() -> None:
+    """Memories in one SQLite file, found by words, meaning and names.
+
+    The file is --db, else MEMSTORE_DB, else memory.db in your user data folder.
+    """
+
+
+@cli.command()
+@click.argument("text")
+@field_options
+@file_options
+def add(place: Place, text: str, **fields: Any) -> None:
+    """Store TEXT (- reads it from standard input). The same text again is the same memory."""
+    with opened(place) as store:
+        memory = store.add(argument(text), **given(fields, place.quiet))
+    print_change(memory, place)
+
+
+@cli.command()
+@click.argument("query")
+@click.option("-k", "--limit", "k", type=int, default=3, show_default=True, help="How many hits at most.")
+@click.option("--explain", is_flag=True, help="Show how each score came about.")
+@click.option("--profile", default="default", show_default=True, help="default, technical, conceptual or people.")
+@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost.")
+@click.option("--fusion", help="How scores are put together: minmax.")
+@click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
+@click.option("--signal", "signals", multiple=True, help=_SIGNAL)
+@click.option("--match", default="any", show_default=True, help="Which words must be there: any, all, all_then_any.")
+@filter_options
+@file_options
+def search(place: Place, query: str, explain: bool, **options: Any) -> None:
+    """Find the memories that answer QUERY best (- reads it from standard input)."""
+    options["weights"] = read_json("--weights", options["weights"])
+    options["signals"] = options["signals"] or None
+    with opened(place, must_exist=True) as store:
+        found = store.search(argument(query), **filtered(options, place.quiet))
+    if place.as_json:
+        print_json(render.result(found))
+        return
+    for line in render.hits(found, explain=explain):
+        click.echo(line)
+    for signal, reason in found.skipped.items():
+        if reason != "not asked for":
+            notice(f"{signal} took no part: {reason}.", place.quiet)
+    if found.pending:
+        notice(f"{found.pending} passages wait for their vectors; memstore embedders fill makes them.", place.quiet)
+
+
+@cli.command()
+@click.argument("id", type=int, required=False)
+@click.option("--key", help="The key of the memory, instead of its id.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of the key.")
+@file_options
+def get(place: Place, id: int | None, key: str | None, namespace: str) -> None:
+    """Show one memory whole, by its ID or --key."""
+    with opened(place, must_exist=True) as store:
+        memory = store.get(id, key=key, namespace=namespace)
+    if memory is None:
+        raise NotFoundError(f"there is no memory {id if id is not None else f'with the key {key!r} in {namespace!r}'}.")
+    if place.as_json:
+        print_json(render.record(memory))
+    else:
+        click.echo("\n".join(render.card(memory)))
+
+
+@cli.command("list")
+@click.option("-k", "--limit", type=int, default=20, show_default=True, help="How many at most.")
+@click.option("--offset", type=int, default=0, help="How many to pass over.")
+@click.option("--order", default="newest", show_default=True, help="newest, oldest or thread.")
+@filter_options
+@file_options
+def list_(place: Place, **options: Any) -> None:
+    """List memories, the newest first."""
+    with opened(place, must_exist=True) as store:
+        found = store.list(**filtered(options, place.quiet))
+    if place.as_json:
+        print_json([render.record(one) for one in found])
+    else:
+        render.table(*render.listing(found))
+
+
+@cli.command()
+@click.argument("id", type=int)
+@click.argument("text", required=False)
+@field_options
+@file_options
+def update(place: Place, id: int, text: str | None, **fields: Any) -> None:
+    """Change memory ID: its TEXT (- reads it), and each field that is given; an empty value takes a field away."""
+    changes = given(fields, place.quiet)
+    changes |= {name: None for name, value in changes.items() if value == "" and name != "namespace"}
+    changes |= {name: [] for name in ("tags", "entities") if changes.get(name) == [""]}
+    if text is not None:
+        changes["text"] = argument(text)
+    if not changes:
+        raise click.UsageError("nothing to change: give a text or a field.")
+    with opened(place, must_exist=True) as store:
+        memory = store.update(id, **changes)
+    print_change(memory, place)
+
+
+@cli.command()
+@click.argument("ids", type=int, nargs=-1, required=True)
+@file_options
+def delete(place: Place, ids: tuple[int, ...]) -> None:
+    """Delete memories by their IDS, from every index."""
+    with opened(place, must_exist=True) as store:
+        missing = [one for one in ids if store.get(one) is None]
+        if missing:
+            raise NotFoundError(f"there is no memory {missing[0]}; nothing was deleted.")
+        deleted = store.delete(ids)
+    if place.as_json:
+        print_json({"deleted": deleted})
+    else:
+        click.echo(f"deleted {deleted} {'memory' if deleted == 1 else 'memories'}")
+
+
+@cli.command("import")
+@click.argument("path")
+@click.option("--format", "form", type=click.Choice(["auto", "jsonl", "markdown", "text"]), default="auto")
+@click.option("-n", "--namespace", help="Where Markdown and text go (default: default).")
+@click.option("--prune", is_flag=True, help="Delete what an earlier import of this path brought and is gone from it.")
+@click.option("-y", "--yes", is_flag=True, help="Prune without asking.")
+@file_options
+def import_(place: Place, path: str, form: str, namespace: str | None, prune: bool, yes: bool) -> None:
+    """Store what PATH holds: an export (.jsonl), a Markdown file or folder, or plain text (- is standard input).
+
+    Markdown gives one memory a section, under the key path#heading; importing an edited folder again changes what
+    changed and adds what is new. JSON Lines are exports, or objects with the fields of a memory. Plain text gives
+    one memory.
+    """
+    if not path:
+        raise click.UsageError("the path is empty.")
+    text = read_stdin() if path == "-" else ""
+    form = form_of(path, form, text)
+    if prune and form != "markdown":
+        raise click.UsageError("--prune goes with Markdown: nothing else says what is gone.")
+    if namespace is not None and form == "jsonl":
+        raise click.UsageError("--namespace goes with Markdown and text: each line of JSON names its own.")
+    if path != "-" and not Path(path).exists():
+        raise NotFoundError(f"{path} does not exist; nothing was imported.")
+    where = namespace or "default"
+    with opened(place) as store, progress_bar(place.quiet) as progress:
+        if form == "markdown":
+            if path == "-":
+                raise click.UsageError("Markdown is imported from a file or folder, which names its sections.")
+            report = store.import_markdown(
+                path, namespace=where, prune=asking(yes, progress) if prune else None, progress=progress
+            )
+        else:
+            text = text if path == "-" else read_text(Path(path))
+            if form == "jsonl":
+                report = store.import_jsonl(text.split("\n"), progress=progress)
+            else:
+                report = store.import_text(text, name=None if path == "-" else Path(path).name, namespace=where)
+    if place.as_json:
+        print_json(render.record(report))
+    else:
+        removed = f", {report.removed} deleted" if prune else ""
+        click.echo(f"{report.added} added, {report.updated} changed, {report.unchanged} as they were{removed}")
+        if report.pending:
+            notice(f"{report.pending} of them wait for vectors; memstore embedders fill makes them.", place.quiet)
+
+
+@cli.command()
+@click.argument("path", default="-")
+@click.option("-n", "--namespace", help="Only this namespace.")
+@file_options
+def export(place: Place, path: str, namespace: str | None) -> None:
+    """Write all memories as JSON Lines to PATH, a new file (- is standard output); import brings them back."""
+    with opened(place, must_exist=True) as store:
+        if path == "-":
+            # The format is UTF-8 whatever the console is.
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+            store.export(sys.stdout, namespace=namespace)
+            return
+        number = store.export(path, namespace=namespace)
+    if place.as_json:
+        print_json({"exported": number})
+    else:
+        click.echo(f"{number} {'memory' if number == 1 else 'memories'} written to {path}")
+
+
+@cli.command()
+@file_options
+def stats(place: Place) -> None:
+    """Show what the file holds, and which model it uses."""
+    with opened(place, must_exist=True) as store:
+        found = store.stats()
+    if place.as_json:
+        print_json(render.record(found))
+    else:
+        render.table(None, render.stats(found))
+
+
+@cli.group()
+def embedders() -> None:
+    """The embedding models of the file."""
+
+
+@embedders.command("list")
+@file_options
+def embedders_list(place: Place) -> None:
+    """List the embedding spaces: how many passages have a vector, wait for one, or were refused one."""
+    with opened(place, must_exist=True) as store:
+        found = store.spaces.list()
+        model = store.spaces.describe()
+    if place.as_json:
+        print_json([render.record(one) for one in found])
+        return
+    render.table(
+        ["name", "dimensions", "state", "vectors", "pending", "refused"],
+        [[s.name, *map(str, (s.dimensions, s.state, s.vectors, s.pending, s.refused))] for s in found],
+    )
+    notice(f"new memories: {model}", place.quiet)
+
+
+@embedders.command("fill")
+@file_options
+def embedders_fill(place: Place) -> None:
+    """Embed the passages that wait for a vector; an interrupted run goes on where it stopped."""
+    with opened(place, must_exist=True) as store, progress_bar(place.quiet) as progress:
+        number = store.spaces.fill(progress=progress)
+    if place.as_json:
+        print_json({"embedded": number})
+    else:
+        click.echo(f"{number} {'passage' if number == 1 else 'passages'} embedded")
+
+
+@cli.command()
+@click.option("--all", "all_topics", is_flag=True, help="All of the language reference, not its shorter half.")
+@file_options
+def demo(place: Place, all_topics: bool) -> None:
+    """Store Python's language reference and some notes in three languages, and ask questions of each kind.
+
+    The file is a temporary one unless --db names one to keep.
+    """
+    from memstore.demo import run
+
+    if place.as_json:
+        raise click.UsageError("demo has no JSON; search --json on a file of your own does.")
+    with progress_bar(place.quiet) as progress:
+        run(place.db, embedder=place.embedder, all_topics=all_topics, progress=progress, say=click.echo)
+
+
+cli.add_command(add, "remember")
+cli.add_command(delete, "forget")

@@ -1,0 +1,250 @@
+"""What the commands share: their options, what they are told, and how they answer."""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from memstore import render
+from memstore.errors import InvalidInputError, NotFoundError
+from memstore.records import Memory
+from memstore.store import MemoryStore
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_LONG_WORK = 50
+_EMBEDDER = "auto, bundled, none, fastembed:FOLDER or fastembed:NAME."
+_EXAMPLE = "give an object such as '{\"paid\": true}'"
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return several options as one decorator, shown in help in the order given."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What every command is told: which file, with which model, and how to answer."""
+
+    db: Path | None
+    embedder: str
+    as_json: bool
+    quiet: bool
+
+
+def file_options(command: Command) -> Command:
+    """Give a command the options that say where and how, as one `Place`."""
+
+    @functools.wraps(command)
+    def placed(db: Path | None, embedder: str, as_json: bool, quiet: bool, **rest: Any) -> Any:
+        return command(Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
+
+    decorate = with_options(
+        click.option(
+            "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
+        ),
+        click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output."),
+        click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error."),
+    )
+    return cast(Command, decorate(placed))
+
+
+filter_options = with_options(
+    click.option("-n", "--namespace", help="Only this namespace."),
+    click.option("-t", "--tag", "tags", multiple=True, help="Only with this tag; again for more tags."),
+    click.option("--where", help="JSON of metadata path to value, such as '{\"paid\": true}'."),
+    click.option("--after", help="Only from this date or time on (ISO 8601; local without a zone)."),
+    click.option("--before", help="Only before this date or time."),
+    click.option("--thread", help="Only this thread."),
+    click.option("--author", help="Only by this author."),
+)
+field_options = with_options(
+    click.option("--key", help="Your own name for it, unique in its namespace."),
+    click.option("-n", "--namespace", help="The namespace (default when it is new: default)."),
+    click.option("--author", help="Who said or wrote it."),
+    click.option("--thread", help="The conversation, journal or document that it belongs to."),
+    click.option("--position", type=float, help="Its place in the thread (default: at the end)."),
+    click.option("--created-at", help="When it happened (ISO 8601; local without a zone)."),
+    click.option("--expires-at", help="When it is to be forgotten."),
+    click.option("-t", "--tag", "tags", multiple=True, help="A tag; again for more."),
+    click.option("--metadata", help="JSON of further fields, such as '{\"paid\": true}'."),
+    click.option("--entity", "entities", multiple=True, help="A name that it mentions; again for more."),
+    click.option("--language", help="Its language (pt, en, es); detected when left out."),
+)
+
+
+def opened(place: Place, *, must_exist: bool = False) -> MemoryStore:
+    """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
+    db = place.db
+    if db is None:
+        import platformdirs
+
+        folder = Path(platformdirs.user_data_dir("memstore", appauthor=False))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        db = folder / "memory.db"
+    if must_exist and not db.exists():
+        raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
+    return MemoryStore(db, embedder=place.embedder)
+
+
+def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:
+    """Keep the fields that were given, metadata as what its JSON says, and say how dates without a zone are read."""
+    given = {name: value for name, value in fields.items() if value is not None and value != ()}
+    if "metadata" in given:
+        given["metadata"] = read_json("--metadata", given["metadata"] or "{}")
+    for name in ("tags", "entities"):
+        if name in given:
+            given[name] = list(given[name])
+    _explain_times(given, ("created_at", "expires_at"), quiet)
+    return given
+
+
+def filtered(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
+    """Return filter options as the store takes them, and say how dates without a zone are read."""
+    options["where"] = read_json("--where", options["where"])
+    _explain_times(options, ("after", "before"), quiet)
+    return options
+
+
+def _explain_times(options: dict[str, Any], names: Sequence[str], quiet: bool) -> None:
+    from memstore.checks import instant, local
+
+    for name in names:
+        value = options.get(name)
+        if value and not render.has_zone(value):
+            read = instant(f"--{name.replace('_', '-')}", value)
+            notice(f"{value} has no time zone and is read as local time: {local(read.utc, read.offset)}.", quiet)
+
+
+def read_json(option: str, value: str | None) -> Any:
+    """Return the object that the JSON of an option holds, None for an option that was left out."""
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{option} is not JSON ({error}); {_EXAMPLE}.") from error
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{option} is a JSON {type(found).__name__}; {_EXAMPLE}.")
+    return found
+
+
+def argument(text: str) -> str:
+    """Return a text given as an argument, `-` being standard input."""
+    return read_stdin().rstrip("\r\n") if text == "-" else text
+
+
+def read_stdin() -> str:
+    """Return standard input as text: UTF-8, with or without a byte order mark."""
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed; give the text as an argument.")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"standard input is not UTF-8 text (byte {error.start}); convert it first.") from error
+
+
+def form_of(path: str, form: str, text: str) -> str:
+    """Return the format of what is imported, from its name or, of standard input, its first line."""
+    if form != "auto":
+        return form
+    if path == "-":
+        # What `memstore export` writes is known by its first line; any other text is a text.
+        first = text.lstrip().partition("\n")[0]
+        return "jsonl" if first.startswith("{") and ('"text": ' in first or '"term": ' in first) else "text"
+    suffix = Path(path).suffix.lower()
+    if suffix in (".jsonl", ".ndjson", ".json"):
+        return "jsonl"
+    return "markdown" if suffix in (".md", ".markdown") or Path(path).is_dir() else "text"
+
+
+def asking(yes: bool, progress: "Bar") -> Callable[[Sequence[Memory]], bool]:
+    """Return a question to the user whether the memories that are gone from an import go from the store."""
+
+    def ask(gone: Sequence[Memory]) -> bool:
+        progress.stop()
+        for memory in gone:
+            click.echo(f"gone: [{memory.id}] {memory.key}", err=True)
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            click.echo("nothing was deleted: add --yes to delete these.", err=True)
+            return False
+        return click.confirm(f"Delete these {len(gone)}?", err=True)
+
+    return ask
+
+
+class Bar:
+    """A progress bar on standard error, shown when a terminal is there and the work is long."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet or not sys.stderr.isatty()
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._quiet or total < _LONG_WORK:
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import Progress as RichProgress
+
+            self._bar = RichProgress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("embedding and storing", total=total)
+        self._bar.update(self._task, completed=done, total=total)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Bar]:
+    """Show a bar while the work lasts; hand out what is to be told of the progress."""
+    bar = Bar(quiet)
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+def print_change(memory: Memory, place: Place) -> None:
+    """Say what a write did to a memory."""
+    if place.as_json:
+        print_json(render.record(memory))
+        return
+    said = {
+        "added": f"added memory {memory.id}",
+        "merged": f"memory {memory.id} already holds this text; what is new was merged into it",
+        "updated": f"changed memory {memory.id}",
+        "unchanged": f"memory {memory.id} is like that already; nothing was changed",
+    }
+    click.echo(said[memory.outcome or "unchanged"])
+    if memory.pending:
+        notice("it is found by words and names; memstore embedders fill makes the vectors that wait.", place.quiet)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, in ASCII where the console has no UTF-8."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    click.echo(json.dumps(value, ensure_ascii=not utf8, indent=2))
+
+
+def notice(sentence: str, quiet: bool) -> None:
+    """Say something beside the answer, on standard error."""
+    if not quiet:
+        click.echo(render.plain(sentence), err=True)
