@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import FakeEmbedder
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memstore import MemoryStore, NewMemory, SearchResult
@@ -230,6 +230,8 @@ def test_a_pasted_page_is_a_query(words, query, match):
 
 
 @settings(max_examples=300, deadline=None)
+@example(query="\u0300", match="any")
+@example(query="a \u0300 b", match="all")
 @given(query=st.text(), match=st.sampled_from(["any", "all", "all_then_any"]))
 def test_any_text_is_a_query(filled, query, match):
     """Any text at all, lone surrogates and control characters too, gives a search result and never an error."""

@@ -104,6 +104,9 @@ class Analyser:
             for word in words(piece):
                 folded = term(word)
                 found = QueryWord(word=word, terms=tuple(_variants(word, self.languages)))
+                if not found.terms:
+                    # A mark that stands alone folds to nothing.
+                    continue
                 (dropped if folded in stopped else kept).setdefault(folded, found)
         return tuple((kept or dropped).values())
 
