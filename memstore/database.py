@@ -29,7 +29,6 @@ SCHEMA_VERSION = 1
 # "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
 APPLICATION_ID = 0x6D656D73
 BUSY_SECONDS = 15.0
-_HEADER = b"SQLite format 3\x00"
 _MINIMUM_SQLITE = (3, 43)
 
 
@@ -152,13 +151,12 @@ class Database:
                 self._use_wal(connection)
 
     def _refuse_foreign(self) -> None:
-        """Refuse a SQLite file of another program before a connection that could write touches it or its log."""
-        try:
-            with open(self.path, "rb") as file:
-                header = file.read(100)
-        except OSError as error:
-            raise NotAStoreError(f"{self.path} can't be read: {error.strerror}; name another file.") from error
-        if len(header) < 100 or int.from_bytes(header[68:72], "big") == APPLICATION_ID:
+        """Refuse a file that is no store before a connection that could write touches it or its log.
+
+        SQLite itself reads the file: where the system's locks belong to the process, closing any other handle of a
+        file gives up the locks of every connection to it (https://www.sqlite.org/howtocorrupt.html, 2.2).
+        """
+        if self.path.stat().st_size == 0:
             return
         # The mark can still stand in the log alone. Without a log nothing but the file itself is to be read.
         log = self.path.with_name(self.path.name + "-wal")
@@ -305,7 +303,9 @@ class Database:
                 f"{name} was locked by another process for more than {BUSY_SECONDS:.0f} seconds; try again."
             ) from error
         except apsw.NotADBError as error:
-            raise NotAStoreError(f"{self.path} is not a SQLite file; name another file.") from error
+            raise NotAStoreError(
+                f"{self.path} is not a memstore file (it does not begin like SQLite); it was left as it is."
+            ) from error
         except apsw.CorruptError as error:
             raise DamagedStoreError(f"{self.path} is damaged ({error}); restore a backup of it.") from error
         except apsw.ReadOnlyError as error:
@@ -343,11 +343,12 @@ def sqlite_version() -> str:
 
 
 def _identity(connection: apsw.Connection) -> tuple[int, int]:
-    """Return a file's application id and number of tables, from one state: it may be made at this moment."""
+    """Return a file's application id, and how many tables one without it has; from one state, it may just be made."""
     with connection:
-        application_id = connection.pragma("application_id")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    return int(application_id), int(tables)
+        application_id = int(connection.pragma("application_id"))
+        ours = application_id == APPLICATION_ID
+        tables = 0 if ours else int(connection.execute("SELECT count(*) FROM sqlite_schema").get)
+    return application_id, tables
 
 
 def _path(path: str | os.PathLike[str]) -> Path:
@@ -390,13 +391,8 @@ def _check_path(path: Path, *, may_create: bool) -> None:
         return
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotAStoreError(f"{path} is not an ordinary file; name another.")
-    try:
-        with open(path, "rb") as file:
-            start = file.read(len(_HEADER))
-    except PermissionError as error:
-        raise NotAStoreError(f"{path} can't be read: its permissions forbid it.") from error
-    if start and start != _HEADER:
-        raise NotAStoreError(f"{path} is not a memstore file (it does not begin like SQLite); it was left as it is.")
+    if not os.access(path, os.R_OK):
+        raise NotAStoreError(f"{path} can't be read: its permissions forbid it.")
 
 
 def _why_read_only(path: Path) -> str | None:

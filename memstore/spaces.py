@@ -26,7 +26,7 @@ Vectors: TypeAlias = dict[bytes, Vector | None]
 class Spaces:
     """The embedding spaces of one store.
 
-    What goes wrong with a model is kept as a sentence (`why_not`) and costs the semantic signal alone.
+    What goes wrong with a model is kept as a sentence and costs the semantic signal alone.
     """
 
     def __init__(self, database: Database, embedder: str | Embedder | None) -> None:

@@ -82,8 +82,9 @@ def markdown(database: Database, path: str | os.PathLike[str], *, namespace: str
                             f"{section.key!r} in the namespace {namespace!r} was imported from {origin}; import"
                             f" {imported_from} into a namespace of its own. Nothing was imported."
                         )
-                    # One file of a folder that was imported before still belongs to that folder.
-                    section = dataclasses.replace(section, metadata={exchange.IMPORTED_FROM: origin})
+                    if Path(origin).is_dir():
+                        # One file of a folder that was imported before still belongs to that folder.
+                        section = dataclasses.replace(section, metadata={exchange.IMPORTED_FROM: origin})
                 new.append(section)
     return new, imported_from
 

@@ -457,7 +457,11 @@ JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffdb") + bytes(ran
     [
         (lambda path: path.write_bytes(JPEG), NotAStoreError, "is not a memstore file"),
         (lambda path: path.write_text("dear diary"), NotAStoreError, "is not a memstore file"),
-        (lambda path: path.write_bytes(b"SQLite format 3\x00" + b"junk" * 500), NotAStoreError, "is not a SQLite file"),
+        (
+            lambda path: path.write_bytes(b"SQLite format 3\x00" + b"junk" * 500),
+            NotAStoreError,
+            "is not a memstore file",
+        ),
         (other_database, NotAStoreError, "is a SQLite file of another program; name another file"),
         (other_database_with_wal, NotAStoreError, "is a SQLite file of another program; name another file"),
         (other_database_with_pages_in_its_log, NotAStoreError, "is a SQLite file of another program"),

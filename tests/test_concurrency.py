@@ -109,3 +109,20 @@ def test_an_answer_is_read_from_one_state(path):
         writer.add("Ana wrote this", author="Ana")
         hit = reader.search("Ana")[0]
         assert hit.signals["keyword"].rank == hit.signals["entity"].rank == 1
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this platform does not tell who holds which lock")
+def test_a_second_store_in_one_process_keeps_the_locks_of_the_first(path):
+    """Opening and closing a file again in one process gives up none of the locks that its connections hold."""
+
+    def locks() -> list[str]:
+        inode = str(path.stat().st_ino)
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        return sorted(" ".join(fields[3:]) for fields in held if fields[5].rpartition(":")[2] == inode)
+
+    with MemoryStore(path, embedder="none") as first:
+        first.add("a note")
+        before = locks()
+        assert before
+        MemoryStore(path, embedder="none").close()
+        assert locks() == before

@@ -166,6 +166,14 @@ def test_one_file_of_an_imported_folder_still_belongs_to_it(words, folder):
     assert words.import_markdown(folder, prune=lambda _: True).removed == 5
 
 
+def test_a_file_imported_before_its_folder_belongs_to_the_folder_then(words, folder):
+    """A folder takes over the sections of a file of its that was imported alone, and prunes them when they are gone."""
+    words.import_markdown(folder / "notes.md")
+    words.import_markdown(folder)
+    (folder / "notes.md").unlink()
+    assert words.import_markdown(folder, prune=lambda _: True).removed == 5
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
