@@ -1,4 +1,4 @@
--- The memstore file, schema 1. This is the only place with DDL, but for the vector tables at the end.
+-- The memstore file, schema 2. This is the only place with DDL, but for the vector tables at the end.
 --
 -- Source of truth: memories, tags, the given rows of memory_entities, entity_terms, embedders and the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
@@ -8,6 +8,13 @@ CREATE TABLE meta (             -- schema, analyser, languages
     key   TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Cache. How many memories are analysed and how many terms they have together; one row, kept by triggers of `analysed`.
+CREATE TABLE statistics (
+    memories INTEGER NOT NULL,
+    terms    INTEGER NOT NULL
+) STRICT;
+INSERT INTO statistics VALUES (0, 0);
 
 CREATE TABLE memories (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,   -- never reused
@@ -48,12 +55,42 @@ CREATE TABLE passages (
 ) STRICT;
 CREATE INDEX passages_memory ON passages (memory_id);
 
--- Cache. A memory's analysed terms, parted by spaces, so that the row of a neighbour is rewritten without analysing
--- again; and the languages they were analysed in, parted by spaces.
+-- Cache. A memory's distinct terms, parted by spaces, the most frequent first, with the counts of those that stand
+-- there more than once, and how many terms it has in all: what BM25 counts, and what the row of a neighbour is rewritten
+-- from without analysing again; the languages they were analysed in; and the ids of the memories beside it in its thread
+-- (two before, two after), as its row of the index was made.
 CREATE TABLE analysed (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id),
     languages TEXT NOT NULL,
-    terms     TEXT NOT NULL
+    length    INTEGER NOT NULL,
+    terms     TEXT NOT NULL,
+    counts    TEXT NOT NULL,
+    beside    TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE TRIGGER analysed_added AFTER INSERT ON analysed BEGIN
+    UPDATE statistics SET memories = memories + 1, terms = terms + new.length;
+END;
+CREATE TRIGGER analysed_changed AFTER UPDATE OF length ON analysed BEGIN
+    UPDATE statistics SET terms = terms - old.length + new.length;
+END;
+CREATE TRIGGER analysed_removed AFTER DELETE ON analysed BEGIN
+    UPDATE statistics SET memories = memories - 1, terms = terms - old.length;
+END;
+
+-- Cache. What the stemmers said of each word that memories hold: its stem in each of the file's languages, parted by
+-- spaces, and those of its spelling without accents where that is another. A search need not load the stemmers then.
+CREATE TABLE stems (
+    word         TEXT PRIMARY KEY,
+    stems        TEXT NOT NULL,
+    folded       TEXT,
+    folded_stems TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stems_folded ON stems (folded) WHERE folded IS NOT NULL;
+
+-- The number of each term in sparse vectors, given when it is first asked for and never given to another.
+CREATE TABLE vocabulary (
+    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    term TEXT NOT NULL UNIQUE
 ) STRICT;
 
 -- Cache. The inverted index: rowid is the memory's id. Terms arrive analysed and parted by spaces, so the tokenizer
@@ -66,6 +103,9 @@ CREATE VIRTUAL TABLE memory_terms USING fts5 (
     tokenize = 'ascii tokenchars ''!"#$%&''''()*+,-./:;<=>?@[\]^_`{|}~'''
 );
 
+-- In how many memories each term stands, by column.
+CREATE VIRTUAL TABLE memory_terms_count USING fts5vocab (memory_terms, col);
+
 CREATE TABLE entities (
     id   INTEGER PRIMARY KEY AUTOINCREMENT,
     key  TEXT NOT NULL UNIQUE,                          -- the name without case and accents
@@ -73,14 +113,16 @@ CREATE TABLE entities (
     kind TEXT NOT NULL
 ) STRICT;
 
--- Cache but for the given rows: those came from the caller.
+-- Cache but for the given rows: those came from the caller. A capital that opens a sentence may be no name: such a
+-- mention is in doubt, and counts only where another memory mentions the entity without doubt.
 CREATE TABLE memory_entities (
     memory_id INTEGER NOT NULL REFERENCES memories (id),
     entity_id INTEGER NOT NULL REFERENCES entities (id),
     given     INTEGER NOT NULL DEFAULT 0,
+    doubtful  INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (memory_id, entity_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX memory_entities_entity ON memory_entities (entity_id, memory_id);
+CREATE INDEX memory_entities_entity ON memory_entities (entity_id, doubtful, memory_id);
 
 -- The user's own list: every spelling (the name and its aliases) of each known term.
 CREATE TABLE entity_terms (

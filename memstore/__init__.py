@@ -1,6 +1,8 @@
 """A single-file SQLite memory store: keywords, vectors and entities, fused and explained."""
 
+from memstore.analysis import Analysis, analyze
 from memstore.embedding import Embedder
+from memstore.entities import Recogniser
 from memstore.errors import (
     BusyError,
     DamagedStoreError,
@@ -14,6 +16,7 @@ from memstore.errors import (
     SignalUnavailableError,
     StorageError,
 )
+from memstore.ranking import BM25, TFIDF
 from memstore.records import (
     Entity,
     Hit,
@@ -24,6 +27,7 @@ from memstore.records import (
     SearchResult,
     SignalScore,
     Space,
+    SparseVector,
     Stats,
     Term,
     Weights,
@@ -33,6 +37,9 @@ from memstore.store import MemoryStore
 __version__ = "0.1.0"
 
 __all__ = [
+    "BM25",
+    "TFIDF",
+    "Analysis",
     "BusyError",
     "DamagedStoreError",
     "Embedder",
@@ -50,12 +57,15 @@ __all__ = [
     "NotFoundError",
     "Passage",
     "ReadOnlyError",
+    "Recogniser",
     "SearchResult",
     "SignalScore",
     "SignalUnavailableError",
     "Space",
+    "SparseVector",
     "Stats",
     "StorageError",
     "Term",
     "Weights",
+    "analyze",
 ]

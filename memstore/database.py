@@ -25,7 +25,7 @@ from memstore.errors import (
     StorageError,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
 APPLICATION_ID = 0x6D656D73
 BUSY_SECONDS = 15.0
@@ -179,7 +179,10 @@ class Database:
         except (apsw.SQLError, TypeError, ValueError) as error:
             raise DamagedStoreError(f"{self.path} does not say which schema it has; restore a backup of it.") from error
         if version < SCHEMA_VERSION:
-            raise NotAStoreError(f"{self.path} has schema {version}, which no memstore ever had; it was not changed.")
+            raise NotAStoreError(
+                f"{self.path} has schema {version}, from before the first release; export it with the memstore that"
+                " made it and import that here. The file was not changed."
+            )
         if version > SCHEMA_VERSION:
             raise NewerSchemaError(
                 f"{self.path} has schema {version} and this memstore knows schemas up to {SCHEMA_VERSION}; "

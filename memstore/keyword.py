@@ -1,29 +1,89 @@
-"""The keyword signal: FTS5's BM25 over analysed terms."""
+"""The keyword signal: FTS5 finds the memories that hold a word, BM25 over their terms ranks them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import apsw
+import numpy as np
 
-from memstore.analysis import QueryWord
-from memstore.database import all_rows
+from memstore.analysis import STEM_MARK, QueryWord, fold, weight
+from memstore.database import all_rows, one_value
 from memstore.filters import Condition
+from memstore.ranking import Ranking, Values
 from memstore.records import Candidates, Match
 
 MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
+# FTS5 ranks with other parameters, so more memories than wanted are taken from it and ranked again.
+_POOL = 4
+_SMALLEST_POOL = 200
+# FTS5's own BM25 with the weights of the two columns (https://www.sqlite.org/fts5.html#the_bm25_function).
+_RANK = "bm25(1.0, 0.3)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A query made ready for one state of the file: its words, its terms that are there, and what each is worth."""
+
+    words: tuple[QueryWord, ...]
+    terms: tuple[str, ...]
+    worth: Values
+    mean_length: float
+    ranking: Ranking
+
+
+# What gives any memories the scores of a search.
+Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
 def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
-    """Put a memory's terms into the index, in place of those it had."""
-    joined = " ".join(terms)
-    conn.execute(
-        "INSERT INTO analysed (memory_id, languages, terms) VALUES (?1, ?2, ?3)"
-        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, terms = ?3",
-        (memory_id, " ".join(languages), joined),
+    """Note a memory's terms, in place of those it had; `place` puts them into the index."""
+    counts = Counter(terms).most_common()
+    values = (
+        memory_id,
+        " ".join(languages),
+        len(terms),
+        " ".join([one for one, _ in counts]),
+        " ".join([str(count) for _, count in counts if count > 1]),
     )
     conn.execute(
-        "INSERT OR REPLACE INTO memory_terms (rowid, terms, neighbours) VALUES (?, ?, '')", (memory_id, joined)
+        "INSERT INTO analysed (memory_id, languages, length, terms, counts) VALUES (?1, ?2, ?3, ?4, ?5)"
+        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5",
+        values,
     )
+
+
+def place(conn: apsw.Connection, memory_id: int, beside: Sequence[int]) -> None:
+    """Write a memory's row of the index: its own terms, and those of the memories beside it in its thread."""
+    conn.execute("UPDATE analysed SET beside = ? WHERE memory_id = ?", (" ".join(map(str, beside)), memory_id))
+    own = all_rows(conn, "SELECT terms, counts FROM analysed WHERE memory_id = ?", (memory_id,))
+    near = all_rows(
+        conn,
+        "SELECT terms FROM analysed WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY memory_id",
+        (json.dumps(list(beside)),),
+    )
+    conn.executemany(
+        "INSERT OR REPLACE INTO memory_terms (rowid, terms, neighbours) VALUES (?, ?, ?)",
+        [
+            (memory_id, " ".join(Counter(counted(terms, counts)).elements()), " ".join([one for (one,) in near]))
+            for terms, counts in own
+        ],
+    )
+
+
+def indexed(conn: apsw.Connection, memory_id: int) -> bool:
+    """Say whether a memory has terms."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM analysed WHERE memory_id = ?)", (memory_id,)))
+
+
+def counted(terms: str, counts: str) -> dict[str, int]:
+    """Return how often each term stands in a memory, from what `analysed` holds."""
+    found = dict.fromkeys(terms.split(" ") if terms else (), 1)
+    for one, count in zip(found, counts.split(" ") if counts else (), strict=False):
+        found[one] = int(count)
+    return found
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
@@ -32,59 +92,196 @@ def remove(conn: apsw.Connection, memory_id: int) -> None:
     conn.execute("DELETE FROM analysed WHERE memory_id = ?", (memory_id,))
 
 
-def search(
-    conn: apsw.Connection, words: Sequence[QueryWord], condition: Condition | None, depth: int, match: Match = "any"
-) -> tuple[Candidates, str]:
-    """Return the best `depth` memories that hold a word of the query, and the expression that found them.
-
-    Scores are FTS5's BM25 turned positive, higher is better, open above
-    (https://www.sqlite.org/fts5.html#the_bm25_function: k1 = 1.2, b = 0.75). Only memories that match are candidates.
-    """
-    if not words:
-        return Candidates(), ""
-    for joint in [" OR "] if match == "any" else [" AND "] if match == "all" else [" AND ", " OR "]:
-        expression = joint.join(_any_of(word.terms) for word in words)
-        where, values = ("", ()) if condition is None else (f" AND +rowid IN {condition.ids}", condition.values)
-        rows = all_rows(
-            conn,
-            f"SELECT rowid, -rank FROM memory_terms WHERE memory_terms MATCH ?{where} ORDER BY rank, rowid LIMIT ?",
-            (expression, *values, depth),
-        )
-        if rows:
-            break
-    ids, scores = zip(*rows, strict=True) if rows else ((), ())
-    return Candidates(ids=ids, scores=scores), expression
-
-
-def complete(conn: apsw.Connection, expression: str, ids: Iterable[int]) -> dict[int, float]:
-    """Return the score that `search` would give each of `ids` that matches; those that do not match are left out."""
-    if not expression:
-        return {}
-    # The plus keeps SQLite from running the full-text query once for each id.
-    rows = all_rows(
-        conn,
-        "SELECT rowid, -rank FROM memory_terms WHERE memory_terms MATCH ?"
-        " AND +rowid IN (SELECT value FROM json_each(?))",
-        (expression, json.dumps(list(ids))),
+def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking) -> Asked:
+    """Return a query with what each of its terms is worth: its idf times its weight in the analysis."""
+    memories, length = all_rows(conn, "SELECT memories, terms FROM statistics")[0]
+    holding = _holding(conn, {term for word in words for term in word.terms})
+    terms = tuple(sorted(holding))
+    worth = [ranking.idf(holding[term], memories) * weight(term) for term in terms]
+    return Asked(
+        words=tuple(words),
+        terms=terms,
+        worth=np.array(worth, dtype=np.float64),
+        mean_length=length / memories if memories else 1.0,
+        ranking=ranking,
     )
-    return {int(memory_id): float(score) for memory_id, score in rows}
 
 
-def matched(conn: apsw.Connection, words: Sequence[QueryWord], ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Return which words of the query each memory holds, in the query's order."""
+def search(
+    conn: apsw.Connection, asked: Asked, condition: Condition | None, depth: int, match: Match = "any"
+) -> tuple[Candidates, Completing]:
+    """Return the best `depth` memories that hold a word of the query or stand beside one, and what scores any others.
+
+    Scores are BM25 over the memory's terms and, more lightly, those beside it (see `ranking`): higher is better, open
+    above. `match` all wants every word in the memory itself. A memory that does not match has a known 0, which is no
+    evidence.
+    """
+    scores: dict[int, float] = {}
+    every = False
+    for every in [False] if match == "any" else [True] if match == "all" else [True, False]:
+        expression = _expression(asked, every=every)
+        where, values = ("", ()) if condition is None else (f" AND +rowid IN {condition.ids}", condition.values)
+        rows = expression and all_rows(
+            conn,
+            "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ? AND rank MATCH ?"
+            f"{where} ORDER BY rank, rowid LIMIT ?",
+            (expression, _RANK, *values, max(_SMALLEST_POOL, _POOL * depth)),
+        )
+        scores = score(conn, asked, [memory_id for (memory_id,) in rows or ()])
+        if scores:
+            break
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
+    found = Candidates(ids=tuple(one for one, _ in best), scores=tuple(value for _, value in best))
+
+    def complete(ids: Sequence[int]) -> dict[int, float]:
+        others = [one for one in ids if one not in scores]
+        if every and others:
+            words = held(conn, asked, others)
+            others = [one for one in others if len(words.get(one, ())) == len(asked.words)]
+        return dict.fromkeys(ids, 0.0) | scores | score(conn, asked, others)
+
+    return found, complete
+
+
+def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, float]:
+    """Return the score that `search` would give each of `ids` that has one above 0."""
+    if not ids or not asked.terms:
+        return {}
+    rows = _analysed(conn, ids)
+    near = {row.memory_id: row.beside if asked.ranking.neighbours else () for row in rows}
+    rows += _analysed(conn, {other for beside in near.values() for other in beside} - near.keys())
+    frequency = asked.ranking.frequency(
+        _counts(rows, asked.terms),
+        np.array([row.length for row in rows], dtype=np.float64).reshape(-1, 1),
+        asked.mean_length,
+    )
+    at = {row.memory_id: index for index, row in enumerate(rows)}
+    total = frequency[: len(near)].copy()
+    for index, beside in enumerate(near.values()):
+        there = [at[other] for other in beside if other in at]
+        if there:
+            total[index] += asked.ranking.neighbours * frequency[there].sum(axis=0)
+    scores = asked.ranking.factor(total) @ asked.worth
+    return {memory_id: value for memory_id, value in zip(near, scores.tolist(), strict=True) if value > 0}
+
+
+def held(conn: apsw.Connection, asked: Asked, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return which words of the query each memory holds itself, in the query's order."""
+    rows = _analysed(conn, ids)
+    counts = dict(zip((row.memory_id for row in rows), _counts(rows, asked.terms) > 0, strict=True))
+    return {
+        memory_id: tuple(
+            word.word
+            for word in asked.words
+            if not {asked.terms[column] for column in np.flatnonzero(there)}.isdisjoint(word.terms)
+        )
+        for memory_id, there in counts.items()
+    }
+
+
+def vector(conn: apsw.Connection, memory_id: int, ranking: Ranking) -> dict[str, float]:
+    """Return what each term of a memory adds to the score of a query that has it; the memories beside it left out."""
+    rows = _analysed(conn, [memory_id])
+    if not rows:
+        return {}
+    held = counted(rows[0].terms, rows[0].counts)
+    asked = ask(conn, [QueryWord(word=one, terms=(one,)) for one in held], ranking)
+    count = np.array([held[term] for term in asked.terms], dtype=np.float64)
+    frequency = ranking.frequency(count, np.array(float(rows[0].length)), asked.mean_length)
+    return dict(zip(asked.terms, (ranking.factor(frequency) * asked.worth).tolist(), strict=True))
+
+
+def numbers(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+    """Return the number of each term that has one."""
     rows = all_rows(
         conn,
-        "SELECT memory_id, terms FROM analysed WHERE memory_id IN (SELECT value FROM json_each(?))",
+        "SELECT term, id FROM vocabulary WHERE term IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(terms)),),
+    )
+    return dict(rows)
+
+
+def number(conn: apsw.Connection, terms: Iterable[str]) -> None:
+    """Give a number to each term that has none."""
+    conn.executemany("INSERT OR IGNORE INTO vocabulary (term) VALUES (?)", [(term,) for term in terms])
+
+
+def all_of(wanted: Sequence[Sequence[str]]) -> str:
+    """Return what FTS5 is asked for memories that hold one term of each group themselves; no group is empty."""
+    return f"terms : ({' AND '.join(f'({_any_of(group)})' for group in wanted)})"
+
+
+def quoted(term: str) -> str:
+    """Return a term as FTS5 reads it, so that no text is ever its syntax."""
+    return '"' + term.replace('"', '""') + '"'
+
+
+def _expression(asked: Asked, *, every: bool) -> str:
+    """Return what FTS5 is asked for: memories with any of the words, or with every one; empty where none can have it.
+
+    A stem with its accents never stands without the one that has none: asking for both finds no more.
+    """
+    known = {term for term in asked.terms if not term.startswith(STEM_MARK) or fold(term) == term}
+    wanted = [[term for term in word.terms if term in known] for word in asked.words]
+    if every:
+        return all_of(wanted) if all(wanted) else ""
+    found = _any_of(dict.fromkeys(term for group in wanted for term in group))
+    return f"terms : ({found})" if found and not asked.ranking.neighbours else found
+
+
+def _any_of(terms: Iterable[str]) -> str:
+    return " OR ".join(map(quoted, terms))
+
+
+def _holding(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+    """Return how many memories hold each term themselves; a term that none holds is left out."""
+    rows = all_rows(
+        conn,
+        "SELECT j.value, v.doc FROM json_each(?) j CROSS JOIN memory_terms_count v"
+        " ON v.term = j.value AND v.col = 'terms'",
+        (json.dumps(list(terms)),),
+    )
+    return dict(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Analysed:
+    """A row of `analysed`."""
+
+    memory_id: int
+    length: int
+    terms: str
+    counts: str
+    beside: tuple[int, ...]
+
+
+def _analysed(conn: apsw.Connection, ids: Iterable[int]) -> list[_Analysed]:
+    rows = all_rows(
+        conn,
+        "SELECT memory_id, length, terms, counts, beside FROM analysed"
+        " WHERE memory_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(ids)),),
     )
-    found: dict[int, tuple[str, ...]] = {}
-    for memory_id, terms in rows:
-        held = set(terms.split(" "))
-        found[memory_id] = tuple(word.word for word in words if not held.isdisjoint(word.terms))
+    return [
+        _Analysed(memory_id=a, length=b, terms=c, counts=d, beside=tuple(map(int, e.split(" "))) if e else ())
+        for a, b, c, d, e in rows
+    ]
+
+
+def _counts(rows: Sequence[_Analysed], terms: Sequence[str]) -> Values:
+    """Return how often each term stands in each memory, float64 of shape (rows, terms).
+
+    The distinct terms of a memory are searched as one text rather than parted: that is what keeps a memory of a hundred
+    pages quick. They stand in the order of their counts, so that the place of one tells its count.
+    """
+    found = np.zeros((len(rows), len(terms)))
+    padded = [f" {term} " for term in terms]
+    for index, row in enumerate(rows):
+        text = f" {row.terms} "
+        above_one = row.counts.split(" ") if row.counts else ()
+        for column, term in enumerate(padded):
+            at = text.find(term)
+            if at >= 0:
+                before = text.count(" ", 0, at) if above_one else 0
+                found[index, column] = int(above_one[before]) if before < len(above_one) else 1
     return found
-
-
-def _any_of(terms: Sequence[str]) -> str:
-    """Quote every term, so that no text of a query is ever FTS5 syntax."""
-    quoted = [f'"{term.replace(chr(34), chr(34) * 2)}"' for term in terms]
-    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"

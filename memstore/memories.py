@@ -4,13 +4,15 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal, TypeAlias
 
 import apsw
 
-from memstore import checks
+from memstore import checks, threads
 from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
+from memstore.entities import COUNTS
 from memstore.errors import DamagedStoreError
 from memstore.filters import Condition
 from memstore.records import Entity, Memory
@@ -68,17 +70,30 @@ class Row:
         dated = (self.created_at, self.created_offset) if self.created_offset is not None else None
         return self.text, self.author, dated, self.language
 
+    @property
+    def place(self) -> threads.Place | None:
+        """Where the memory stands in its thread; None when it is in none, or was not written yet."""
+        if self.thread is None or self.position is None or self.id is None:
+            return None
+        return threads.Place(namespace=self.namespace, thread=self.thread, position=self.position, memory_id=self.id)
+
+    @property
+    def day(self) -> date | None:
+        """The date that the caller gave, on the caller's clock."""
+        if self.created_offset is None:
+            return None
+        return checks.local(self.created_at, self.created_offset).date()
+
     def indexed_text(self, languages: Sequence[str]) -> str:
         """What the keyword index reads: author, text, and the date when the caller gave one."""
         said = self.text if self.author is None else f"{self.author}: {self.text}"
-        if self.created_offset is None:
-            return said
-        return f"{said} {spoken(checks.local(self.created_at, self.created_offset).date(), languages)}"
+        return said if self.day is None else f"{said} {spoken(self.day, languages)}"
 
     def embedded_text(self, start: int, stop: int) -> str:
-        """What a model reads of a passage: its text, led by the author."""
+        """What a model reads of a passage: its text, between the author and the date when the caller gave one."""
         span = self.text[start:stop]
-        return span if self.author is None else f"{self.author}: {span}"
+        said = span if self.author is None else f"{self.author}: {span}"
+        return said if self.day is None else f"{said} [{self.day.isoformat()}]"
 
     @property
     def content_hash(self) -> bytes:
@@ -163,7 +178,7 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
         f"SELECT {', '.join('m.' + name for name in _NAMES)},"
         " (SELECT json_group_array(tag) FROM tags t WHERE t.memory_id = m.id),"
         " (SELECT json_group_array(json_array(e.name, e.kind)) FROM memory_entities l"
-        "  JOIN entities e ON e.id = l.entity_id WHERE l.memory_id = m.id),"
+        f"  JOIN entities e ON e.id = l.entity_id WHERE l.memory_id = m.id AND {COUNTS}),"
         " (SELECT languages FROM analysed a WHERE a.memory_id = m.id),"
         " (SELECT json_group_array(e.name) FROM embedders e WHERE EXISTS"
         "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND NOT EXISTS"

@@ -238,6 +238,19 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector:
+    """A sparse vector: ascending indices and the value at each, as vector databases take it; all else is 0."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def dot(self, other: "SparseVector") -> float:
+        """Return the dot product of two sparse vectors."""
+        held = dict(zip(self.indices, self.values, strict=True))
+        return sum(value * held.get(index, 0.0) for index, value in zip(other.indices, other.values, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """A known term of the user's: its name, kind and other spellings."""
 

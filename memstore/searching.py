@@ -13,11 +13,12 @@ import apsw
 import numpy as np
 
 from memstore import checks, entities, fusion, keyword, memories, semantic
-from memstore.analysis import Analyser, QueryWord, fold, pieces, words
+from memstore.analysis import Analyser, fold, pieces, words
 from memstore.database import Database, all_rows
-from memstore.entities import QueryEntity
+from memstore.entities import QueryEntity, Recogniser
 from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
 from memstore.filters import Condition, Filter
+from memstore.ranking import Ranking
 from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.semantic import StoredSpace, Vector
 from memstore.spaces import Spaces
@@ -37,6 +38,7 @@ class Question:
     filter: Filter
     signals: tuple[str, ...] | None
     match: Match
+    ranking: Ranking
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,10 +52,13 @@ class _Scored:
 class Searcher:
     """Answers questions from one store."""
 
-    def __init__(self, database: Database, analyser: Analyser, spaces: Spaces) -> None:
+    def __init__(
+        self, database: Database, analyser: Analyser, spaces: Spaces, recogniser: Recogniser | None = None
+    ) -> None:
         self._database = database
         self._analyser = analyser
         self._spaces = spaces
+        self._recogniser = recogniser
 
     def search(self, question: Question) -> SearchResult:
         """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
@@ -61,11 +66,12 @@ class Searcher:
         normalise = fusion.method(question.fusion)
         skipped = self._not_wanted(question)
         wanted = tuple(name for name in SIGNALS if name not in skipped)
-        with clock("analyse"):
-            asked_words = self._analyser.query(question.query)
-        if not asked_words:
-            return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
         with self._database.read() as conn:
+            with clock("analyse"):
+                asked_words = self._analyser.query(question.query)
+            if not asked_words:
+                return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
+            to_keyword = keyword.ask(conn, asked_words, question.ranking)
             condition = question.filter.condition(conn, checks.now())
             asked = None
             if "semantic" in wanted and self._database.vectors_unavailable is not None:
@@ -79,10 +85,10 @@ class Searcher:
             held: dict[int, tuple[QueryEntity, ...]] = {}
             if "keyword" in wanted:
                 with clock("keyword"):
-                    scored["keyword"] = self._keyword(conn, question, asked_words, condition)
+                    scored["keyword"] = _keyword(conn, question, to_keyword, condition)
             if "entity" in wanted:
                 with clock("entity"):
-                    names = entities.of_query(conn, question.query)
+                    names = entities.of_query(conn, question.query, self._recogniser)
                     scored["entity"] = _entity(conn, question, names, condition, held)
             if asked is not None:
                 with clock("embed"):
@@ -114,7 +120,7 @@ class Searcher:
             with clock("read"):
                 best = [ids[index] for index in order[: question.k]]
                 there = memories.read(conn, best)
-                matched = keyword.matched(conn, asked_words, best)
+                matched = keyword.held(conn, to_keyword, best)
                 spans = _passages(conn, there, passages, matched)
         hits = tuple(
             _hit(
@@ -145,16 +151,10 @@ class Searcher:
                 skipped[name] = "its weight is 0"
         return skipped
 
-    @staticmethod
-    def _keyword(
-        conn: apsw.Connection, question: Question, words: Sequence[QueryWord], condition: Condition | None
-    ) -> _Scored:
-        found, expression = keyword.search(conn, words, condition, question.depth, question.match)
-        # A memory without a word of the query scores a known 0, which is no evidence.
-        return _Scored(
-            found=found,
-            complete=lambda ids: dict.fromkeys(ids, 0.0) | keyword.complete(conn, expression, ids),
-        )
+
+def _keyword(conn: apsw.Connection, question: Question, asked: keyword.Asked, condition: Condition | None) -> _Scored:
+    found, complete = keyword.search(conn, asked, condition, question.depth, question.match)
+    return _Scored(found=found, complete=complete)
 
 
 def _entity(

@@ -10,13 +10,17 @@ from typing import Any, Self, TextIO, TypeAlias, cast
 
 import apsw
 
-from memstore import checks, entities, filters, memories, transfer, writing
+from memstore import checks, entities, filters, keyword, memories, transfer, writing
 from memstore import fusion as fusing
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Embedder
-from memstore.errors import InvalidInputError
+from memstore.entities import Recogniser
+from memstore.errors import InvalidInputError, NotFoundError
 from memstore.keyword import MATCHES
+from memstore.lexicon import Lexicon
+from memstore.ranking import Ranking
+from memstore.ranking import checked as ranking_of
 from memstore.records import (
     Entity,
     ImportReport,
@@ -25,6 +29,7 @@ from memstore.records import (
     Moment,
     NewMemory,
     SearchResult,
+    SparseVector,
     Stats,
     Weights,
 )
@@ -66,20 +71,25 @@ class MemoryStore:
         reranker: None = None,
         languages: Sequence[str] = LANGUAGES,
         read_only: bool = False,
+        ranking: Ranking | str = "bm25",
+        recogniser: Recogniser | None = None,
     ) -> None:
         if reranker is not None:
             raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
         wanted = checks.languages(languages)
+        self._ranking = ranking_of(ranking)
         self._database = Database(path, read_only=read_only)
         try:
-            self._analyser = Analyser(self._agreed_languages(wanted))
+            agreed = self._agreed_languages(wanted)
+            lexicon = Lexicon(self._database, agreed)
+            self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             self.spaces = Spaces(self._database, embedder)
         except BaseException:
             self._database.close()
             raise
-        self.terms = Terms(self._database)
-        self._writer = Writer(self._database, self._analyser, self.spaces)
-        self._searcher = Searcher(self._database, self._analyser, self.spaces)
+        self.terms = Terms(self._database, self._analyser, recogniser)
+        self._writer = Writer(self._database, self._analyser, lexicon, self.spaces, recogniser)
+        self._searcher = Searcher(self._database, self._analyser, self.spaces, recogniser)
 
     def __enter__(self) -> Self:
         return self
@@ -308,6 +318,7 @@ class MemoryStore:
             filter=filters.checked(namespace, tags, where, after, before, thread, author),
             signals=signal_names(signals),
             match=cast(Match, checks.one_of("match", match, MATCHES)),
+            ranking=self._ranking,
         )
         found = self._searcher.search(question)
         if not rerank:
@@ -318,6 +329,48 @@ class MemoryStore:
         """Return the entities that most memories mention, with how many do."""
         with self._database.read() as conn:
             return entities.most_mentioned(conn, checks.whole("limit", limit, least=1))
+
+    def mentions(self, name: str, *, limit: int = 20) -> builtins.list[Memory]:
+        """Return the memories that mention an entity, by any spelling of it, the newest first.
+
+        Raises `NotFoundError` when no memory mentions it and it is no known term.
+        """
+        name, limit = checks.required_name("name", name), checks.whole("limit", limit, least=1)
+        with self._database.read() as conn:
+            found = entities.mentioning(conn, name, checks.now(), limit)
+            if found is None:
+                raise NotFoundError(f"no memory mentions {checks.brief(name)}, and it is no known term.")
+            there = memories.read(conn, found)
+        return [there[one] for one in found]
+
+    def sparse_vector(self, id: int) -> SparseVector:
+        """Return a memory as a sparse vector: its dot product with that of a query is its score by its own words.
+
+        It is what the ranking gives over the memory's own terms, as the file is now: idf and mean length change with
+        what is added. The index of each term is kept in the file and belongs to it alone. Asking for it is a write.
+        Raises `NotFoundError` when there is no such memory, `ReadOnlyError` where a term would need a new index.
+        """
+        number = checks.identifier(id)
+        with self._database.read() as conn:
+            row = memories.get(conn, number)
+            if row is None or row.expired(checks.now()):
+                raise NotFoundError(f"there is no memory {number}.")
+            found = keyword.vector(conn, number, self._ranking)
+            numbers = keyword.numbers(conn, found)
+        if len(numbers) < len(found):
+            with self._database.write() as conn:
+                keyword.number(conn, found)
+                numbers = keyword.numbers(conn, found)
+        return _sparse({numbers[term]: value for term, value in found.items()})
+
+    def sparse_query(self, query: str) -> SparseVector:
+        """Return a query as a sparse vector of ones, at the terms that a memory's vector was asked for with."""
+        if not isinstance(query, str):
+            raise InvalidInputError(f"query is {type(query).__name__}, not str.")
+        with self._database.read() as conn:
+            words = self._analyser.query(_UNSTORABLE.sub(" ", query))
+            numbers = keyword.numbers(conn, {term for word in words for term in word.terms})
+        return _sparse(dict.fromkeys(numbers.values(), 1.0))
 
     def stats(self) -> Stats:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
@@ -331,7 +384,7 @@ class MemoryStore:
                 (moment,),
             )
             passages = one_value(conn, "SELECT count(*) FROM passages")
-            names = one_value(conn, "SELECT count(*) FROM entities")
+            names = entities.count(conn)
             unplaced = passages if self.spaces.waiting(conn) else 0
             spaces = self.spaces.list()
         return Stats(
@@ -419,3 +472,8 @@ class MemoryStore:
                 " leave languages out, or export the memories and import them into a new file."
             )
         return stored or wanted
+
+
+def _sparse(values: Mapping[int, float]) -> SparseVector:
+    order = sorted(values)
+    return SparseVector(indices=tuple(order), values=tuple(values[one] for one in order))

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import apsw
 
-from memstore import checks, entities, memories
-from memstore.analysis import fold, pieces, words
-from memstore.analysis.words import compounds
+from memstore import checks, entities, keyword, memories
+from memstore.analysis import Analyser
 from memstore.database import Database, all_rows
+from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.records import Term
 from memstore.writing import found_in
@@ -20,8 +20,10 @@ _RELINKED_AT_ONCE = 200
 class Terms:
     """The known terms of one store; a change takes effect on the memories that are already there."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, analyser: Analyser, recogniser: Recogniser | None = None) -> None:
         self._database = database
+        self._analyser = analyser
+        self._recogniser = recogniser
 
     def add(self, name: str, *, kind: str = "term", aliases: Sequence[str] = ()) -> Term:
         """Know `name`, and each alias as another spelling of it; return the whole term.
@@ -61,6 +63,28 @@ class Terms:
             conn.execute("UPDATE entities SET kind = 'name' WHERE key = ?", (own,))
         self._relink((term.name, *term.aliases))
 
+    def merge(self, name: str, into: str) -> Term:
+        """Take `name`, and every other spelling of it, for spellings of `into`; return the whole term.
+
+        Memories that mention the one then mention the other, those to which the caller gave it too. Either may be a
+        known term, an entity that memories mention, or neither yet. Raises `InvalidInputError` when both are one.
+        """
+        name, into = checks.required_name("name", name), checks.required_name("into", into)
+        with self._database.write() as conn:
+            terms = {entities.key(spelling): term for term in _all(conn) for spelling in (term.name, *term.aliases)}
+            one, other = terms.get(entities.key(name)), terms.get(entities.key(into))
+            target = into if other is None else other.name
+            if entities.key(name if one is None else one.name) == entities.key(target):
+                raise InvalidInputError(f"{name!r} and {into!r} are one entity already; nothing was merged.")
+            spellings = (name,) if one is None else (one.name, *one.aliases)
+            if one is not None:
+                conn.execute("DELETE FROM entity_terms WHERE name = ?", (one.name,))
+            kind = entities.kind(conn, target) or "term" if other is None else other.kind
+            _put(conn, Term(name=target, kind=kind, aliases=spellings))
+            term = next(term for term in _all(conn) if entities.key(term.name) == entities.key(target))
+        self._relink((term.name, *term.aliases))
+        return term
+
     def list(self) -> builtins.list[Term]:
         """Return all known terms by name."""
         with self._database.read() as conn:
@@ -69,17 +93,35 @@ class Terms:
     def _relink(self, spellings: Iterable[str]) -> None:
         """Find the entities again of every memory that can mention a spelling, without holding up other writers."""
         with self._database.read() as conn:
-            ids = sorted({memory_id for spelling in spellings for memory_id in _holding(conn, spelling)})
+            ids = sorted(
+                {
+                    memory_id
+                    for spelling in spellings
+                    for memory_id in (*self._holding(conn, spelling), *entities.linked(conn, spelling))
+                }
+            )
         for start in range(0, len(ids), _RELINKED_AT_ONCE):
             with self._database.read() as conn:
                 known = entities.known_terms(conn)
                 rows = {one: memories.get(conn, one) for one in ids[start : start + _RELINKED_AT_ONCE]}
-            found = {one: found_in(row, known) for one, row in rows.items() if row is not None}
+            found = {one: found_in(row, known, self._recogniser) for one, row in rows.items() if row is not None}
             with self._database.write() as conn:
                 for one, names in found.items():
                     # A memory that was changed meanwhile was linked by whoever changed it.
                     if memories.get(conn, one) == rows[one]:
                         entities.index(conn, one, names, entities.given(conn, one))
+
+    def _holding(self, conn: apsw.Connection, spelling: str) -> builtins.list[int]:
+        """Return the memories that hold every word of a spelling in some form: those that can mention it."""
+        wanted = [word.terms for word in self._analyser.all_words(spelling)]
+        if not wanted:
+            return []
+        rows = all_rows(
+            conn,
+            "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ?",
+            (keyword.all_of(wanted),),
+        )
+        return [memory_id for (memory_id,) in rows]
 
 
 def _put(conn: apsw.Connection, term: Term) -> None:
@@ -110,14 +152,3 @@ def _all(conn: apsw.Connection) -> list[Term]:
         if spelling != name:
             aliases.append(spelling)
     return [Term(name=name, kind=kind, aliases=tuple(aliases)) for name, (kind, aliases) in found.items()]
-
-
-def _holding(conn: apsw.Connection, spelling: str) -> list[int]:
-    """Return the memories whose terms include every word of a spelling: those that can mention it."""
-    wanted = {fold(word) for piece, _ in pieces(spelling) for word in words(piece)}
-    wanted.update(whole for piece, _ in pieces(spelling) for whole in compounds(piece))
-    if not wanted:
-        return []
-    expression = " AND ".join('"' + term.replace('"', '""') + '"' for term in sorted(wanted))
-    rows = all_rows(conn, "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ?", (f"terms: ({expression})",))
-    return [memory_id for (memory_id,) in rows]

@@ -1,17 +1,19 @@
 """The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import apsw
 
-from memstore import checks, entities, keyword, memories, passages, semantic
+from memstore import checks, entities, keyword, memories, passages, semantic, threads
 from memstore.analysis import Analyser
 from memstore.checks import Checked, digest, now
 from memstore.database import Database
+from memstore.entities import Mentions, Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.lexicon import Lexicon
 from memstore.memories import Row
 from memstore.records import Entity, Memory, Outcome
 from memstore.semantic import StoredSpace
@@ -39,6 +41,10 @@ class Plan:
     def changes_body(self) -> bool:
         return self.before is None or self.before.body != self.after.body
 
+    @property
+    def changes_place(self) -> bool:
+        return self.before is None or self.before.place != self.after.place
+
 
 # A write, as a question to the file: the same question gives a plan before embedding and again inside the transaction.
 # It is told the present as stored.
@@ -60,17 +66,27 @@ class _Prepared:
 
     languages: tuple[str, ...]
     terms: list[str]
-    found: dict[str, Entity]
+    words: set[str]
+    found: Mentions
     spans: list[tuple[int, int]]
 
 
 class Writer:
     """Stores memories and keeps every index in step with them."""
 
-    def __init__(self, database: Database, analyser: Analyser, spaces: Spaces) -> None:
+    def __init__(
+        self,
+        database: Database,
+        analyser: Analyser,
+        lexicon: Lexicon,
+        spaces: Spaces,
+        recogniser: Recogniser | None = None,
+    ) -> None:
         self._database = database
         self._analyser = analyser
+        self._lexicon = lexicon
         self._spaces = spaces
+        self._recogniser = recogniser
 
     def store(self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None) -> list[Memory]:
         """Carry out writes in order, in batches of one transaction each; return a memory for each, as the last left it.
@@ -89,8 +105,10 @@ class Writer:
         """Take memories out of every table; return how many there were."""
         with self._database.write() as conn:
             there = [memory_id for memory_id in dict.fromkeys(ids) if memories.get(conn, memory_id) is not None]
+            stale = _Stale()
             for memory_id in there:
-                self._remove(conn, memory_id)
+                self._remove(conn, memory_id, stale)
+            stale.renew(conn)
         return len(there)
 
     def _store_batch(self, planners: Sequence[Planner]) -> list[Memory]:
@@ -102,47 +120,57 @@ class Writer:
         vectors = self._spaces.embed(texts) or {}
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
+        new_words: set[str] = set()
         with self._database.write() as conn:
-            self._purge(conn)
+            stale = _Stale()
+            self._purge(conn, stale)
             if (learnt := entities.known_terms(conn)) != known:
                 # The user's terms changed meanwhile: what they name is to be found in these memories too.
                 known = learnt
                 prepared = {
-                    row.body: dataclasses.replace(prepared[row.body], found=found_in(row, known)) for row in rows
+                    row.body: dataclasses.replace(prepared[row.body], found=found_in(row, known, self._recogniser))
+                    for row in rows
                 }
             space = self._spaces.for_writing(conn) if vectors else None
             for planner in planners:
                 plan = planner(conn, now())
                 if plan.expired is not None:
-                    self._remove(conn, plan.expired)
+                    self._remove(conn, plan.expired, stale)
                 if plan.outcome == "unchanged":
                     assert plan.after.id is not None
                     done.append((plan.after.id, plan.outcome))
                     continue
+                if plan.changes_place and plan.before is not None:
+                    stale.beside(conn, plan.before.place)
                 row = memories.write(conn, plan.after)
                 assert row.id is not None
                 done.append((row.id, plan.outcome))
+                if plan.changes_place or plan.changes_body:
+                    stale.changed(conn, row)
                 if not plan.changes_body:
                     if not _same_names(plan.given, entities.given(conn, row.id)):
-                        entities.index(conn, row.id, found_in(row, known), plan.given)
+                        entities.index(conn, row.id, found_in(row, known, self._recogniser), plan.given)
                     continue
                 ready = prepared.get(row.body)
                 if ready is None:
                     # The memory was changed while this one was embedding, or earlier in this batch.
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
+                new_words |= self._lexicon.keep(conn, ready.words)
                 self._index(conn, row, ready, plan.given, space, vectors)
+            stale.renew(conn)
             written = memories.read(conn, {memory_id for memory_id, _ in done})
+        self._lexicon.kept(new_words)
         if unprepared:
             self._spaces.catch_up(unprepared)
             with self._database.read() as conn:
                 written |= memories.read(conn, unprepared)
         return [dataclasses.replace(written[memory_id], outcome=outcome) for memory_id, outcome in done]
 
-    def _purge(self, conn: apsw.Connection) -> None:
+    def _purge(self, conn: apsw.Connection, stale: "_Stale") -> None:
         """Take some of the memories that have expired out: a write is the occasion, a search must not pay for them."""
         for memory_id in memories.expired_ids(conn, now(), _MOST_PURGED):
-            self._remove(conn, memory_id)
+            self._remove(conn, memory_id, stale)
 
     def _index(
         self,
@@ -159,20 +187,46 @@ class Writer:
         semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
         _index_passages(conn, row, ready, space, vectors)
 
-    def _remove(self, conn: apsw.Connection, memory_id: int) -> None:
+    def _remove(self, conn: apsw.Connection, memory_id: int, stale: "_Stale") -> None:
+        stale.beside(conn, threads.place(conn, memory_id))
         keyword.remove(conn, memory_id)
         entities.remove(conn, memory_id)
         semantic.remove(conn, memory_id, vectors=self._database.vectors_unavailable is None)
         memories.remove(conn, memory_id)
 
-    def _prepare(self, row: Row, known: dict[str, Entity]) -> _Prepared:
+    def _prepare(self, row: Row, known: Mapping[str, Entity]) -> _Prepared:
         languages = self._analyser.languages_of(row.text, row.language)
+        terms, words = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
         return _Prepared(
             languages=languages,
-            terms=self._analyser.terms(row.indexed_text(self._analyser.languages), languages),
-            found=found_in(row, known),
+            terms=terms,
+            words=words,
+            found=found_in(row, known, self._recogniser),
             spans=passages.cut(row.text),
         )
+
+
+class _Stale:
+    """The rows of the keyword index that a transaction has made stale: they hold the terms of their neighbours too."""
+
+    def __init__(self) -> None:
+        self._rows: set[int] = set()
+
+    def beside(self, conn: apsw.Connection, place: threads.Place | None) -> None:
+        """Note the memories beside a place, which a memory leaves or takes."""
+        self._rows.update(threads.beside(conn, place))
+
+    def changed(self, conn: apsw.Connection, row: Row) -> None:
+        """Note a memory that was written, and those beside it."""
+        assert row.id is not None
+        self._rows.add(row.id)
+        self.beside(conn, row.place)
+
+    def renew(self, conn: apsw.Connection) -> None:
+        """Write the rows that are stale, once each, for the memories that are still there."""
+        for memory_id in sorted(self._rows):
+            if keyword.indexed(conn, memory_id):
+                keyword.place(conn, memory_id, threads.beside(conn, threads.place(conn, memory_id)))
 
 
 def adding(new: Checked) -> Write:
@@ -191,7 +245,7 @@ def adding(new: Checked) -> Write:
             return Plan(
                 before=None,
                 after=_fresh(conn, new, moment),
-                given=new.entities,
+                given=entities.resolved(conn, new.entities),
                 outcome="added",
                 expired=there.id if there else None,
             )
@@ -208,7 +262,7 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
         if before is None or before.expired(moment):
             raise NotFoundError(f"there is no memory {memory_id}; nothing was changed.")
         given_before = entities.given(conn, memory_id)
-        given = changes.get("entities", given_before)
+        given = entities.resolved(conn, changes["entities"]) if "entities" in changes else given_before
         fields = {name: value for name, value in changes.items() if name != "entities"}
         after = dataclasses.replace(before, **fields)
         if after.thread is None:
@@ -224,7 +278,7 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
     return Write(planner=plan, identity=memory_id, size=len(changes.get("text", "")))
 
 
-def restoring(row: Row, given: tuple[str, ...], above: int) -> Write:
+def restoring(row: Row, exported: tuple[str, ...], above: int) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
     Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
@@ -233,6 +287,7 @@ def restoring(row: Row, given: tuple[str, ...], above: int) -> Write:
     """
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
+        given = entities.resolved(conn, exported)
         by_id = memories.get(conn, row.id) if row.id is not None else None
         before = by_id if by_id is not None and _same_memory(by_id, row) else None
         if before is None:
@@ -308,7 +363,7 @@ def _merged(conn: apsw.Connection, before: Row, new: Checked, moment: str) -> Pl
     after = dataclasses.replace(before, **fields)
     if after.thread is not None and (after.thread != before.thread or after.position is None) and new.position is None:
         after = dataclasses.replace(after, position=memories.end_of_thread(conn, after.namespace, after.thread))
-    given = tuple(dict.fromkeys((*given_before, *new.entities)))
+    given = tuple(dict.fromkeys((*given_before, *entities.resolved(conn, new.entities))))
     return _plan(before, after, given_before, given, "updated" if keyed else "merged", moment)
 
 
@@ -342,12 +397,16 @@ def _refuse_clash(conn: apsw.Connection, before: Row, after: Row, moment: str) -
     )
 
 
-def found_in(row: Row, known: dict[str, Entity]) -> dict[str, Entity]:
-    """Return the entities of a memory, by key: those in its text, and its author."""
-    found = entities.find(row.text, known)
-    if row.author is not None:
-        found[entities.key(row.author)] = Entity(name=row.author, kind="person")
-    return found
+def found_in(row: Row, known: Mapping[str, Entity], recogniser: Recogniser | None) -> Mentions:
+    """Return the entities of a memory: those in its text, and its author."""
+    found = entities.find(row.text, known, recogniser)
+    if row.author is None:
+        return found
+    author = entities.key(row.author)
+    person = known.get(author, Entity(name=row.author, kind="person"))
+    own = {entities.key(person.name): person}
+    doubtful = {spelling: one for spelling, one in found.doubtful.items() if spelling not in own}
+    return Mentions(sure={**found.sure, **own}, doubtful=doubtful)
 
 
 def _index_passages(

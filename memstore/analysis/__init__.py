@@ -1,18 +1,43 @@
-"""Text to terms: words, codes, stems, folded spellings."""
+"""Text to terms: words, codes, stems, spellings with and without accents."""
 
-from memstore.analysis.analyser import ANALYSER_VERSION, LANGUAGES, Analyser, QueryWord, stem
-from memstore.analysis.dates import spoken
-from memstore.analysis.words import compounds, fold, pieces, words
+from memstore.analysis.analyser import (
+    ANALYSER_VERSION,
+    LANGUAGES,
+    STEM_MARK,
+    Analyser,
+    Lookup,
+    QueryWord,
+    Respell,
+    Word,
+    weight,
+    word_of,
+)
+from memstore.analysis.dates import CALENDAR, spoken, written
+from memstore.analysis.steps import Analysis, analyze
+from memstore.analysis.stopwords import STOP_WORDS
+from memstore.analysis.words import compounds, exact, fold, pieces, term, words
 
 __all__ = [
     "ANALYSER_VERSION",
+    "CALENDAR",
     "LANGUAGES",
+    "STEM_MARK",
+    "STOP_WORDS",
     "Analyser",
+    "Analysis",
+    "Lookup",
     "QueryWord",
+    "Respell",
+    "Word",
+    "analyze",
     "compounds",
+    "exact",
     "fold",
     "pieces",
     "spoken",
-    "stem",
+    "term",
+    "weight",
+    "word_of",
     "words",
+    "written",
 ]

@@ -1,26 +1,45 @@
 """Text to terms, the same way for a memory and for a query."""
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
+from typing import TypeAlias
 
 import regex
 
+from memstore.analysis.stems import stems
 from memstore.analysis.stopwords import STOP_WORDS
-from memstore.analysis.words import compounds, fold, pieces, term, words
+from memstore.analysis.words import compounds, exact, fold, pieces, term, words
 
 # A change of what any text gives as terms needs a higher number: each file keeps the one that it was made with.
-ANALYSER_VERSION = 1
+ANALYSER_VERSION = 2
 LANGUAGES = ("pt", "en", "es")
-_SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}
 # A stem is another term than the word that is spelt like it, so that the exact spelling counts on its own.
 STEM_MARK = "≈"
 MOST_QUERY_WORDS = 1_000
 _HAS_LETTER = regex.compile(r"\p{L}")
+_CODE = regex.compile(r"(?=.*\p{L}).*\p{N}")
 # Letters that one of the languages writes and the others do not count as much as a function word.
 _LETTERS = {"pt": regex.compile(r"[ãõçâêô]"), "es": regex.compile(r"[ñ¿¡]"), "en": regex.compile(r"(?!)")}
 _FOLDED_STOP_WORDS = {language: frozenset(map(fold, listed)) for language, listed in STOP_WORDS.items()}
+_EVERY_STOP_WORD = frozenset[str]().union(*_FOLDED_STOP_WORDS.values())
+# What a term counts for beside a word, whose spelling and stem count 1 each: a number has no stem, a code neither and
+# is rarely there by chance, and an accent only decides between spellings that are both there.
+# examples/keyword_steps.py measures them.
+_NUMBER_WEIGHT, _COMPOUND_WEIGHT, _CODE_WEIGHT, _ACCENT_WEIGHT = 2.0, 2.0, 3.0, 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """What is known of a spelling (lower case, composed): its stem in each of a store's languages.
+
+    `folded_stems` are those of the spelling without accents, None where that is the same.
+    """
+
+    spelling: str
+    stems: tuple[str, ...]
+    folded_stems: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +50,37 @@ class QueryWord:
     terms: tuple[str, ...]
 
 
-@lru_cache(maxsize=200_000)
-def stem(language: str, word: str) -> str:
-    """Return the folded Snowball stem of a lower-case word in its composed spelling, accents still on it.
-
-    The accents are folded after stemming, since the stemmer reads them: `informação` gives `inform`.
-    Source: the Snowball stemmers of NLTK (https://www.nltk.org/api/nltk.stem.snowball.html).
-    """
-    return term(_stemmer(language)(word))
+# Where words are looked up: what a file has learnt, or the stemmers themselves.
+Lookup: TypeAlias = Callable[[Iterable[str]], Mapping[str, Word]]
+# How a file spells a word that was typed without accents: the spellings with them, none if the plain one is there.
+Respell: TypeAlias = Callable[[Iterable[str]], Mapping[str, tuple[str, ...]]]
 
 
-@cache
-def _stemmer(language: str) -> Callable[[str], str]:
-    from nltk.stem.snowball import SnowballStemmer
+def word_of(spelling: str, languages: tuple[str, ...]) -> Word:
+    """Return what the stemmers say of a spelling."""
+    folded = term(spelling)
+    return Word(
+        spelling=spelling,
+        stems=stems(spelling, languages),
+        folded_stems=None if folded == spelling else stems(folded, languages),
+    )
 
-    stemmed: Callable[[str], str] = SnowballStemmer(_SNOWBALL[language]).stem
-    return stemmed
+
+_learnt = lru_cache(maxsize=200_000)(word_of)
 
 
 class Analyser:
-    """Analyses memories and queries for a store of the given languages (codes from `LANGUAGES`)."""
+    """Analyses memories and queries for a store of the given languages (codes from `LANGUAGES`).
 
-    def __init__(self, languages: Sequence[str] = LANGUAGES) -> None:
+    `lookup` and `respell` are what the store's file knows of words; without them the stemmers are asked each time.
+    """
+
+    def __init__(
+        self, languages: Sequence[str] = LANGUAGES, lookup: Lookup | None = None, respell: Respell | None = None
+    ) -> None:
         self.languages = tuple(languages)
+        self._lookup = lookup or (lambda spellings: {one: _learnt(one, self.languages) for one in spellings})
+        self._respell = respell or (lambda spellings: dict.fromkeys(spellings, ()))
 
     def detect(self, text: str) -> tuple[str, ...]:
         """Return the languages that `text` is most likely in: one, several that tie, or none when nothing tells."""
@@ -77,14 +104,24 @@ class Analyser:
         Each word stands there as spelt and as stemmed in each of `languages`. Function words are kept, as spelt: a
         text of nothing else can be found by them.
         """
-        stopped = _stop_words(languages)
+        return self.analysed(text, languages)[0]
+
+    def analysed(self, text: str, languages: Sequence[str]) -> tuple[list[str], set[str]]:
+        """Return the terms of a memory's text, and the spellings in it that were looked up."""
+        stopped = stop_words(languages)
+        read = [(list(compounds(piece)), list(words(piece))) for piece in composed(text)]
+        spellings = stemmable(word for _, found in read for word in found)
+        known = self._lookup(spellings)
+        which = tuple(self.languages.index(language) for language in languages if language in self.languages)
+        variants: dict[str, list[str]] = {}
         found: list[str] = []
-        for piece, _ in pieces(unicodedata.normalize("NFC", text)):
-            found.extend(compounds(piece))
-            for word in words(piece):
-                folded = term(word)
-                found.extend([folded] if folded in stopped else _variants(word, languages))
-        return found
+        for wholes, parts in read:
+            found.extend(wholes)
+            for word in parts:
+                if word not in variants:
+                    variants[word] = _variants(word, known, which, stopped)
+                found.extend(variants[word])
+        return found, spellings
 
     def query(self, text: str) -> tuple[QueryWord, ...]:
         """Return the distinct words of a query that carry a subject, each with its variants in every language.
@@ -92,34 +129,82 @@ class Analyser:
         Function words of the query's likely language are left out unless nothing else is there. A question has a
         dozen words; a pasted document is asked by about its first thousand different ones.
         """
-        stopped = _stop_words(self.detect(text))
-        kept: dict[str, QueryWord] = {}
-        dropped: dict[str, QueryWord] = {}
-        for piece, _ in pieces(unicodedata.normalize("NFC", text)):
-            for whole in compounds(piece):
-                word = piece if whole == term(piece) else whole
-                (dropped if whole in stopped else kept).setdefault(whole, QueryWord(word=word, terms=(whole,)))
-            if len(kept) >= MOST_QUERY_WORDS:
+        stopped = stop_words(self.detect(text))
+        found = self.all_words(text)
+        return tuple(one for one in found if term(one.word) not in stopped) or found
+
+    def all_words(self, text: str) -> tuple[QueryWord, ...]:
+        """Return the distinct words of a text and the terms that each may stand under in a memory, whatever it says."""
+        whole: dict[str, QueryWord] = {}
+        spelt: dict[str, str] = {}
+        order: dict[str, None] = {}
+        for piece in composed(text):
+            if len(order) >= MOST_QUERY_WORDS:
                 break
+            for one in compounds(piece):
+                whole.setdefault(one, QueryWord(word=piece if one == term(piece) else one, terms=(one,)))
+                order[one] = None
             for word in words(piece):
-                folded = term(word)
-                found = QueryWord(word=word, terms=tuple(_variants(word, self.languages)))
-                if not found.terms:
-                    # A mark that stands alone folds to nothing.
-                    continue
-                (dropped if folded in stopped else kept).setdefault(folded, found)
-        return tuple((kept or dropped).values())
+                # A mark that stands alone folds to nothing.
+                if spelling := exact(word):
+                    spelt.setdefault(spelling, word)
+                    order[spelling] = None
+        known = self._lookup(stemmable(spelt))
+        respelt = self._respell(one for one in known if known[one].folded_stems is None)
+        for spelling, word in spelt.items():
+            variants = _variants(spelling, known, tuple(range(len(self.languages))), frozenset())
+            if term(spelling) in _EVERY_STOP_WORD:
+                variants.append(term(spelling))
+            found = dict.fromkeys([*variants, *respelt.get(spelling, ())])
+            whole.setdefault(spelling, QueryWord(word=word, terms=tuple(found)))
+        return tuple(whole[one] for one in order)
 
 
-def _stop_words(languages: Sequence[str]) -> frozenset[str]:
+def weight(one: str) -> float:
+    """Return what a term of the index counts for, a plain word counting 2: 1 as spelt and 1 as stemmed."""
+    if one.startswith(STEM_MARK):
+        return 1.0 if one.isascii() or fold(one) == one else _ACCENT_WEIGHT
+    if _CODE.match(one) and one.isalnum():
+        return _CODE_WEIGHT
+    if not one.isalnum() and len(one) > 1 and _HAS_LETTER.search(one):
+        return _COMPOUND_WEIGHT
+    return 1.0 if _HAS_LETTER.search(one) else _NUMBER_WEIGHT
+
+
+def stop_words(languages: Sequence[str]) -> frozenset[str]:
+    """Return the function words of some languages, folded."""
     return frozenset[str]().union(*(_FOLDED_STOP_WORDS[language] for language in languages))
 
 
-def _variants(word: str, languages: Sequence[str]) -> list[str]:
-    surface = term(word)
-    if not surface:
+def stemmable(found: Iterable[str]) -> set[str]:
+    """Return the spellings of words that have a stem: not those of numbers, codes, marks and emoji."""
+    spellings = {exact(word) for word in found}
+    return {one for one in spellings if not code_like(one)}
+
+
+def code_like(spelling: str) -> bool:
+    """Say whether a word is a number, a code, a mark or an emoji: what has no stem."""
+    return not _HAS_LETTER.search(spelling) or _CODE.match(spelling) is not None
+
+
+def composed(text: str) -> Iterator[str]:
+    """Yield the pieces of a text in its composed spelling."""
+    return (piece for piece, _ in pieces(unicodedata.normalize("NFC", text)))
+
+
+def _variants(word: str, known: Mapping[str, Word], which: tuple[int, ...], stopped: frozenset[str]) -> list[str]:
+    """Return the terms of one word: as spelt, and its stems in some languages, with and without their accents."""
+    spelling = exact(word)
+    if not spelling:
         return []
-    if not _HAS_LETTER.search(surface):
-        return [surface]
-    lower = word.lower()
-    return list(dict.fromkeys([surface, *(STEM_MARK + stem(language, lower) for language in languages)]))
+    found = known.get(spelling)
+    if found is None or term(spelling) in stopped:
+        # A function word, or what has no stem, is met without its accents too.
+        return [one for one in dict.fromkeys([spelling, term(spelling)]) if one]
+    terms = [spelling]
+    for index in which:
+        own = exact(found.stems[index])
+        terms += [STEM_MARK + term(own), STEM_MARK + own]
+        if found.folded_stems is not None:
+            terms.append(STEM_MARK + term(found.folded_stems[index]))
+    return list(dict.fromkeys(terms))

@@ -1,55 +1,79 @@
-"""A date as the words that people ask for it with."""
+"""Dates as people write them and ask for them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 
-_MONTHS = {
-    "pt": [
-        "janeiro",
-        "fevereiro",
-        "março",
-        "abril",
-        "maio",
-        "junho",
-        "julho",
-        "agosto",
-        "setembro",
-        "outubro",
-        "novembro",
-        "dezembro",
-    ],
-    "es": [
-        "enero",
-        "febrero",
-        "marzo",
-        "abril",
-        "mayo",
-        "junio",
-        "julio",
-        "agosto",
-        "septiembre",
-        "octubre",
-        "noviembre",
-        "diciembre",
-    ],
-    "en": [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ],
+import regex
+
+from memstore.analysis.words import fold
+
+_PORTUGUESE = "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"
+_SPANISH = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"
+_ENGLISH = "January February March April May June July August September October November December"
+_SHORT = "jan feb mar apr may jun jul aug sep oct nov dec"
+_DAYS = (
+    "segunda terça quarta quinta sexta sábado domingo lunes martes miércoles jueves viernes"
+    " Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+)
+_MONTHS = {"pt": _PORTUGUESE.split(), "es": _SPANISH.split(), "en": _ENGLISH.split()}
+_NUMBERS = {
+    fold(name): number for names in (*_MONTHS.values(), _SHORT.split()) for number, name in enumerate(names, start=1)
 }
+# Words that are capitalised in English for the calendar's sake, and are no names by themselves.
+CALENDAR = frozenset(fold(name) for names in (_DAYS.split(), *_MONTHS.values()) for name in names)
+_MONTH = rf"(?P<month>{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|º|o)?"
+_YEAR = r"(?P<year>[12]\d{3})"
+_DIGIT = regex.compile(r"\d")
+_WRITTEN = (
+    regex.compile(r"(?<![\w.-])(?P<year>[12]\d{3})-(?P<month>\d{2})-(?P<day>\d{2})(?![\w-]|\.\w)"),
+    regex.compile(rf"(?<![\w./-])(?P<day>\d{{1,2}})(?P<mark>[/.])(?P<month>\d{{1,2}})(?P=mark){_YEAR}(?![\w/]|\.\w)"),
+    regex.compile(rf"\b{_DAY} (?:de |of )?{_MONTH}\.?(?:,? (?:de |del |of )?{_YEAR})?\b"),
+    regex.compile(rf"\b{_MONTH}\.? {_DAY}(?:,? {_YEAR})?\b"),
+    regex.compile(rf"\b{_MONTH}(?: (?:de |del |of )?|, ){_YEAR}\b"),
+)
 
 
 def spoken(day: date, languages: Sequence[str]) -> str:
     """Return a date as ISO 8601 and with the name of its month in each language: `2023-05-08 maio May mayo`."""
     names = dict.fromkeys(_MONTHS[language][day.month - 1] for language in languages if language in _MONTHS)
     return " ".join([day.isoformat(), *names])
+
+
+def written(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield each date of a text: where it starts and ends, and the date as ISO 8601 as far as it goes.
+
+    `8 de maio de 2023` and `May 8, 2023` give `2023-05-08`, `maio de 2023` gives `2023-05`, `14 March` `--03-14`. Of
+    `3/4/2025` the day comes first, as in Portuguese and Spanish, unless that is no date; no year alone is a date.
+    """
+    if not _DIGIT.search(text):
+        return
+    # Folding must keep each character's place, or the places that are found are those of another text.
+    folded = fold(text) if text.isascii() else "".join(one if len(fold(one)) != 1 else fold(one) for one in text)
+    taken: list[tuple[int, int]] = []
+    for form in _WRITTEN:
+        for match in form.finditer(folded):
+            start, stop = match.span()
+            if any(start < end and begin < stop for begin, end in taken):
+                continue
+            found = _iso(match.groupdict())
+            if found is not None:
+                taken.append((start, stop))
+                yield start, stop, found
+
+
+def _iso(parts: dict[str, str | None]) -> str | None:
+    named, numbered = str(parts["month"]), parts.get("day")
+    month = int(named) if named.isdigit() else _NUMBERS[named]
+    day = int(numbered) if numbered else None
+    if parts.get("mark") and day is not None and month > 12:
+        day, month = month, day
+    year = parts.get("year")
+    try:
+        # A leap year stands for a year that is not said.
+        date(int(year or 2000), month, day or 1)
+    except ValueError:
+        return None
+    if year is None:
+        return f"--{month:02}-{day:02}"
+    return f"{year}-{month:02}" if day is None else f"{year}-{month:02}-{day:02}"

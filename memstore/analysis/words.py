@@ -52,6 +52,15 @@ def term(word: str) -> str:
     return "".join(fold(word).split())
 
 
+def exact(word: str) -> str:
+    """Return a word as spelt, as one term: without case and compatibility forms, its accents kept."""
+    if word.isascii():
+        return word.lower()
+    # Twice, as in `fold`: a compatibility form can hold a capital.
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
+    return "".join(plain.split())
+
+
 def pieces(text: str) -> Iterator[tuple[str, int]]:
     """Yield each piece between separators, trimmed of the punctuation around it, and where it starts.
 

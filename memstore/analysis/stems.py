@@ -1,0 +1,77 @@
+"""Words to stems: NLTK's Snowball, and what it leaves apart that belongs together."""
+
+from collections.abc import Callable
+from functools import cache
+
+import regex
+
+_SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}
+_PORTUGUESE = (
+    # Plurals that are not the singular and an s, and the spellings of both without their accents.
+    (regex.compile(r"(?<=\p{L}{2})(?:ç|c)(?:ão|ao|ões|oes)$"), "ção"),
+    (regex.compile(r"(?<=\p{L})(?:ão|ao|ões|oes|ãos|aos)$"), "ão"),
+    (regex.compile(r"(?<=^p|^c|\p{L}{2}[lnrt])(?:ã|a)es$"), "ão"),
+    (regex.compile(r"(?<=\p{L}[aeiou])ns$"), "m"),
+    (regex.compile(r"(?<=\p{L}{2})ais$"), "al"),
+    (regex.compile(r"(?<=\p{L}[aeiouáéíóúâêô])veis$"), "vel"),
+    (regex.compile(r"(?<=\p{L}{2}c)eis$"), "il"),
+    (regex.compile(r"(?<=[áéíóúâêô]\p{L}{1,3})eis$"), "il"),
+    (regex.compile(r"(?<=\p{L}{2})(?:éis|eis)$"), "el"),
+    (regex.compile(r"(?<=\p{L}{2}[^ir])(?:óis|ois)$"), "ol"),
+    (regex.compile(r"(?<=^[^áéíóúâêô]+[bcdfglmnprtvz])is$"), "il"),
+)
+_SPANISH = (
+    # The singular in -en loses more than its plural does: joven gives jov, jóvenes joven.
+    (regex.compile(r"(?<=\p{L}{3})enes$"), "en"),
+)
+_REPAIRS = {"pt": _PORTUGUESE, "es": _SPANISH, "en": ()}
+# Where Snowball leaves an s behind one of these it is a plural: of a short word (erros, pés, años) or of a borrowed one
+# (bugs, links). Words in -us are mostly singular (vírus, ônibus), but for diphthongs (museus, graus).
+_PLURAL = regex.compile(r"(?<=\p{L}{2}[aeobcdfgkmprtw]|\p{L}[éóã]|\p{L}{2}[ae]u|^\p{L}ei)s$")
+# What only looks like a plural.
+_SINGULAR = frozenset(["após", "apos", "atlas", "caos", "deus", "dios", "interés", "interes", "seis", "zeus"])
+_SPANISH_Z = regex.compile(r"(?<=[aeiou])z$")
+
+
+def snowball(language: str, word: str) -> str:
+    """Return the Snowball stem of a lower-case word in its composed spelling, its accents still on it.
+
+    The stemmer reads the accents: `informação` gives `inform`, `informacao` would give `informaca`. Source: NLTK
+    (https://www.nltk.org/api/nltk.stem.snowball.html); the import waits until a word is stemmed.
+    """
+    return _stemmer(language)(word)
+
+
+def stem(language: str, word: str) -> str:
+    """Return the stem under which the forms of a word meet, its accents still on it.
+
+    What Snowball leaves apart is brought together first: Portuguese `-ção/-ções`, `-ão/-ões`, `-m/-ns`, `-l/-is`,
+    Spanish `-en/-enes` and `-z/-ces`, the plural of short words (`erro/erros`, `año/años`), and the spelling of each
+    without accents.
+    """
+    if word in _SINGULAR:
+        return snowball(language, word)
+    for ending, singular in _REPAIRS[language]:
+        repaired, changed = ending.subn(singular, word)
+        if changed:
+            word = repaired
+            break
+    found = snowball(language, word)
+    if language == "en":
+        return found
+    if _PLURAL.search(found):
+        found = snowball(language, _PLURAL.sub("", word))
+    return _SPANISH_Z.sub("c", found) if language == "es" and word.endswith("z") else found
+
+
+def stems(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the stem of a word in each of some languages."""
+    return tuple(stem(language, word) for language in languages)
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    from nltk.stem.snowball import SnowballStemmer
+
+    stemmed: Callable[[str], str] = SnowballStemmer(_SNOWBALL[language]).stem
+    return stemmed

@@ -1,0 +1,46 @@
+"""The entity signal: who and what memories mention."""
+
+from memstore.entities.finding import Mentions, Recogniser, find, key
+from memstore.entities.signal import (
+    COUNTS,
+    QueryEntity,
+    count,
+    given,
+    index,
+    kind,
+    known_terms,
+    linked,
+    mentioned,
+    mentioning,
+    most_mentioned,
+    of_query,
+    rarity,
+    remove,
+    resolved,
+    search,
+    share,
+)
+
+__all__ = [
+    "COUNTS",
+    "Mentions",
+    "QueryEntity",
+    "Recogniser",
+    "count",
+    "find",
+    "given",
+    "index",
+    "key",
+    "kind",
+    "known_terms",
+    "linked",
+    "mentioned",
+    "mentioning",
+    "most_mentioned",
+    "of_query",
+    "rarity",
+    "remove",
+    "resolved",
+    "search",
+    "share",
+]

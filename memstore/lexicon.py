@@ -1,0 +1,90 @@
+"""What a file has learnt of words, so that a search whose words it has seen need not load the stemmers."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import apsw
+
+from memstore.analysis import Word, term, word_of
+from memstore.database import Database, all_rows
+
+_MOST_IN_MEMORY = 200_000
+
+
+class Lexicon:
+    """The words of one file with their stems in its languages; `lookup` and `respell` are what an analyser asks."""
+
+    def __init__(self, database: Database, languages: tuple[str, ...]) -> None:
+        self._database = database
+        self._languages = languages
+        self._known: dict[str, Word] = {}
+        self._kept: set[str] = set()
+
+    def lookup(self, spellings: Iterable[str]) -> Mapping[str, Word]:
+        """Return what is known of spellings: from the file, else from the stemmers."""
+        wanted = set(spellings)
+        missing = wanted - self._known.keys()
+        if missing:
+            found = self._read(missing)
+            found |= {one: word_of(one, self._languages) for one in missing - found.keys()}
+            if len(self._known) + len(found) > _MOST_IN_MEMORY:
+                self._known = {one: self._known[one] for one in wanted & self._known.keys()}
+            self._known.update(found)
+        known = self._known
+        return {one: known[one] for one in wanted}
+
+    def respell(self, spellings: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return the accented spellings in the file of each word that the file does not have without accents."""
+        wanted = json.dumps(list(spellings))
+        with self._database.read() as conn:
+            rows = all_rows(
+                conn,
+                "SELECT folded, word FROM stems WHERE folded IN (SELECT value FROM json_each(?))"
+                " AND folded NOT IN (SELECT word FROM stems) ORDER BY word",
+                (wanted,),
+            )
+        found: dict[str, tuple[str, ...]] = {}
+        for folded, word in rows:
+            found[folded] = (*found.get(folded, ()), word)
+        return found
+
+    def keep(self, conn: apsw.Connection, spellings: Iterable[str]) -> set[str]:
+        """Write what is known of the words of memories into the file; return those that were new to it."""
+        new = set(spellings) - self._kept
+        known = self.lookup(new)
+        conn.executemany(
+            "INSERT OR IGNORE INTO stems (word, stems, folded, folded_stems) VALUES (?, ?, ?, ?)",
+            [
+                (
+                    one.spelling,
+                    " ".join(one.stems),
+                    None if one.folded_stems is None else term(one.spelling),
+                    None if one.folded_stems is None else " ".join(one.folded_stems),
+                )
+                for one in known.values()
+            ],
+        )
+        return new
+
+    def kept(self, spellings: set[str]) -> None:
+        """Note that words are in the file, once the transaction of `keep` is."""
+        if len(self._kept) + len(spellings) > _MOST_IN_MEMORY:
+            self._kept = set()
+        self._kept = self._kept | spellings
+
+    def _read(self, spellings: set[str]) -> dict[str, Word]:
+        wanted = json.dumps(list(spellings))
+        with self._database.read() as conn:
+            rows = all_rows(
+                conn,
+                "SELECT word, stems, folded, folded_stems FROM stems WHERE word IN (SELECT value FROM json_each(?1))"
+                " OR folded IN (SELECT value FROM json_each(?1))",
+                (wanted,),
+            )
+        found: dict[str, Word] = {}
+        for word, stems, folded, folded_stems in rows:
+            plain = None if folded_stems is None else tuple(folded_stems.split(" "))
+            found[word] = Word(spelling=word, stems=tuple(stems.split(" ")), folded_stems=plain)
+            if plain is not None:
+                found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
+        return {one: found[one] for one in spellings & found.keys()}
