@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ IMPORTED_FROM = "imported_from"
 _NEW_FIELDS = tuple(NewMemory.__dataclass_fields__)
 _EXPORTED_FIELDS = (*_NEW_FIELDS, "id", "dated", "updated_at")
 _LONGEST_HEADING = 200
+_TERM_LINE = re.compile(r"(?P<name>[^(:]+?)\s*(?:\((?P<kind>[^()]+)\))?\s*(?::\s(?P<aliases>.*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,25 @@ def memory_line(row: Row, given: Iterable[str]) -> str:
     return json.dumps(
         {name: value for name, value in fields.items() if value not in (None, [], {})}, ensure_ascii=False
     )
+
+
+def read_terms(text: str, *, kind: str = "term") -> list[Term]:
+    """Return the known terms of a text, one a line: `Name`, `Name (kind)`, `Name (kind): alias, alias`.
+
+    Raises `InvalidInputError` on a line without a name, by its number.
+    """
+    found: list[Term] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _TERM_LINE.fullmatch(line.strip())
+        if match is None:
+            raise InvalidInputError(
+                f"line {number} is {checks.brief(line.strip())}; write it as Name (kind): alias, alias."
+            )
+        aliases = tuple(alias.strip() for alias in (match["aliases"] or "").split(",") if alias.strip())
+        found.append(Term(name=match["name"].strip(), kind=(match["kind"] or kind).strip(), aliases=aliases))
+    return found
 
 
 def term_line(term: Term) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
+from memstore.analysis import Analysis
 from memstore.records import Memory, SearchResult, Stats
 
 # Escape sequences and other controls in a stored text must not reach the terminal; line ends and tabs may.
@@ -138,6 +139,19 @@ def stats(found: Stats) -> list[list[str]]:
         counts = f"{space.vectors:,} vectors, {space.pending:,} pending, {space.refused:,} refused"
         rows.append(["space", f"{space.name}: {space.dimensions} dimensions, {space.state}, {counts}"])
     return [*rows, ["schema", f"{found.schema} (SQLite {found.sqlite})"]]
+
+
+def analysis(found: Analysis) -> list[list[str]]:
+    """Return the rows that show how a text becomes terms."""
+    rows = [["languages", " ".join(found.languages)], ["words", " ".join(found.words)]]
+    rows += [["stop words", " ".join(found.stop_words)], ["kept", " ".join(found.kept)]]
+    for title, stems in (("Snowball", found.snowball), ("stems", found.stems)):
+        rows += [[f"{title} ({language})", " ".join(listed)] for language, listed in stems.items()]
+    rows += [["codes", " ".join(found.codes)], ["as a memory", " ".join(found.terms)]]
+    return [
+        *rows,
+        *(["as a query" if not n else "", f"{one.word}: {' '.join(one.terms)}"] for n, one in enumerate(found.query)),
+    ]
 
 
 def result(found: SearchResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from memstore import __version__, render
+from memstore.cli.entities import entities
 from memstore.cli.support import (
     Place,
     argument,
@@ -28,6 +29,7 @@ from memstore.cli.support import (
 )
 from memstore.errors import MemstoreError, NotFoundError
 from memstore.exchange import read_text
+from memstore.ranking import BM25
 
 _SIGNAL = "Only this signal (keyword, semantic, entity); again for more."
 
@@ -91,14 +93,22 @@ def add(place: Place, text: str, **fields: Any) -> None:
 @click.option("--fusion", help="How scores are put together: minmax.")
 @click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
 @click.option("--signal", "signals", multiple=True, help=_SIGNAL)
+@click.option("--ranking", default="bm25", show_default=True, help="How keywords are ranked: bm25 or tf-idf.")
+@click.option("--k1", type=float, help="BM25: how soon a repeated word stops to count for more.")
+@click.option("--b", type=float, help="BM25: how much a long text is held to its length, 0 to 1.")
 @click.option("--match", default="any", show_default=True, help="Which words must be there: any, all, all_then_any.")
 @filter_options
 @file_options
-def search(place: Place, query: str, explain: bool, **options: Any) -> None:
+def search(
+    place: Place, query: str, explain: bool, ranking: str, k1: float | None, b: float | None, **options: Any
+) -> None:
     """Find the memories that answer QUERY best (- reads it from standard input)."""
+    tuned = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
+    if tuned and ranking != "bm25":
+        raise click.UsageError("--k1 and --b are parameters of bm25.")
     options["weights"] = read_json("--weights", options["weights"])
     options["signals"] = options["signals"] or None
-    with opened(place, must_exist=True) as store:
+    with opened(place, must_exist=True, ranking=BM25(**tuned) if tuned else ranking) as store:
         found = store.search(argument(query), **filtered(options, place.quiet))
     if place.as_json:
         print_json(render.result(found))
@@ -309,5 +319,22 @@ def demo(place: Place, all_topics: bool) -> None:
         run(place.db, embedder=place.embedder, all_topics=all_topics, progress=progress, say=click.echo)
 
 
+@cli.command()
+@click.argument("text")
+@click.option("--language", help="Read it as a memory in this language (pt, en, es); detected when left out.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
+def analyze(text: str, language: str | None, as_json: bool) -> None:
+    """Show how TEXT (- reads it from standard input) becomes terms, step by step, as a memory and as a query."""
+    from memstore.analysis import LANGUAGES, analyze
+    from memstore.checks import one_of
+
+    found = analyze(argument(text), language=language and one_of("language", language, LANGUAGES))
+    if as_json:
+        print_json(render.record(found))
+    else:
+        render.table(None, render.analysis(found))
+
+
+cli.add_command(entities)
 cli.add_command(add, "remember")
 cli.add_command(delete, "forget")

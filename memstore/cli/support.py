@@ -13,6 +13,7 @@ import click
 
 from memstore import render
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.ranking import Ranking
 from memstore.records import Memory
 from memstore.store import MemoryStore
 
@@ -85,7 +86,7 @@ field_options = with_options(
 )
 
 
-def opened(place: Place, *, must_exist: bool = False) -> MemoryStore:
+def opened(place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25") -> MemoryStore:
     """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
     db = place.db
     if db is None:
@@ -96,7 +97,7 @@ def opened(place: Place, *, must_exist: bool = False) -> MemoryStore:
         db = folder / "memory.db"
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    return MemoryStore(db, embedder=place.embedder)
+    return MemoryStore(db, embedder=place.embedder, ranking=ranking)
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:
