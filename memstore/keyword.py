@@ -16,9 +16,9 @@ from memstore.ranking import Ranking, Values
 from memstore.records import Candidates, Match
 
 MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
-# FTS5 ranks with other parameters, so more memories than wanted are taken from it and ranked again.
-_POOL = 4
-_SMALLEST_POOL = 200
+# FTS5 ranks with other parameters, so three times the memories wanted are taken from it and ranked again: on judged
+# sets the first ten are then those of ranking every memory, but for one question in two hundred.
+_POOL = 3
 # FTS5's own BM25 with the weights of the two columns (https://www.sqlite.org/fts5.html#the_bm25_function).
 _RANK = "bm25(1.0, 0.3)"
 
@@ -125,7 +125,7 @@ def search(
             conn,
             "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ? AND rank MATCH ?"
             f"{where} ORDER BY rank, rowid LIMIT ?",
-            (expression, _RANK, *values, max(_SMALLEST_POOL, _POOL * depth)),
+            (expression, _RANK, *values, _POOL * depth),
         )
         scores = score(conn, asked, [memory_id for (memory_id,) in rows or ()])
         if scores:

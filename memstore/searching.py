@@ -11,9 +11,10 @@ from typing import Any
 
 import apsw
 import numpy as np
+import regex
 
 from memstore import checks, entities, fusion, keyword, memories, semantic
-from memstore.analysis import Analyser, fold, pieces, words
+from memstore.analysis import Analyser, fold, whole_word
 from memstore.database import Database, all_rows
 from memstore.entities import QueryEntity, Recogniser
 from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
@@ -324,7 +325,7 @@ def _passages(
     found: dict[int, Passage] = {}
     for memory_id, own in spans.items():
         text = there[memory_id].text
-        wanted = {fold(word) for word in matched.get(memory_id, ())}
+        wanted = [whole_word(fold(word)) for word in matched.get(memory_id, ())]
         chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
         most = _held(text, chosen, wanted) if len(own) > 1 else 1
         if not most and wanted:
@@ -338,6 +339,7 @@ def _passages(
     return found
 
 
-def _held(text: str, span: tuple[int, int, int], wanted: set[str]) -> int:
+def _held(text: str, span: tuple[int, int, int], wanted: Sequence[regex.Pattern[str]]) -> int:
     """Count the words of the query that stand in a passage, whole and as spelt."""
-    return len(wanted & {fold(word) for piece, _ in pieces(text[span[1] : span[2]]) for word in (piece, *words(piece))})
+    passage = fold(text[span[1] : span[2]])
+    return sum(word.search(passage) is not None for word in wanted)

@@ -15,7 +15,7 @@ from memstore.analysis.analyser import (
 from memstore.analysis.dates import CALENDAR, spoken, written
 from memstore.analysis.steps import Analysis, analyze
 from memstore.analysis.stopwords import STOP_WORDS
-from memstore.analysis.words import compounds, exact, fold, pieces, term, words
+from memstore.analysis.words import compounds, exact, fold, pieces, term, whole_word, words
 
 __all__ = [
     "ANALYSER_VERSION",
@@ -37,6 +37,7 @@ __all__ = [
     "spoken",
     "term",
     "weight",
+    "whole_word",
     "word_of",
     "words",
     "written",

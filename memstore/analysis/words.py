@@ -7,6 +7,7 @@ give overlapping pairs of characters.
 
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 import regex
 
@@ -115,6 +116,14 @@ def words(piece: str) -> Iterator[str]:
             humps = _HUMP.split(found)
             if len(humps) > 1:
                 yield from humps
+
+
+@lru_cache(maxsize=1_000)
+def whole_word(folded: str) -> regex.Pattern[str]:
+    """Return a pattern that finds a folded word in folded text where it is no part of a longer one."""
+    if _UNSPACED_RUN.search(folded):
+        return regex.compile(regex.escape(folded))
+    return regex.compile(rf"(?<![\p{{L}}\p{{M}}\p{{N}}]){regex.escape(folded)}(?![\p{{L}}\p{{M}}\p{{N}}])")
 
 
 def compounds(piece: str) -> Iterator[str]:
