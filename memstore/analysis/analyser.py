@@ -24,10 +24,11 @@ _CODE = regex.compile(r"(?=.*\p{L}).*\p{N}")
 _LETTERS = {"pt": regex.compile(r"[ãõçâêô]"), "es": regex.compile(r"[ñ¿¡]"), "en": regex.compile(r"(?!)")}
 _FOLDED_STOP_WORDS = {language: frozenset(map(fold, listed)) for language, listed in STOP_WORDS.items()}
 _EVERY_STOP_WORD = frozenset[str]().union(*_FOLDED_STOP_WORDS.values())
-# What a term counts for beside a word, whose spelling and stem count 1 each: a number has no stem, a code neither and
-# is rarely there by chance, and an accent only decides between spellings that are both there.
-# examples/keyword_steps.py measures them.
-_NUMBER_WEIGHT, _COMPOUND_WEIGHT, _CODE_WEIGHT, _ACCENT_WEIGHT = 2.0, 2.0, 3.0, 0.2
+# What a term counts for beside a word, whose spelling and stem count 1 each: a number has no stem; a code neither, and
+# is rarely there by chance; words joined by a hyphen say little that each does not say; an accent only decides between
+# spellings that are both there. examples/keyword_steps.py measures them.
+_NUMBER_WEIGHT, _COMPOUND_WEIGHT, _JOINED_WEIGHT, _CODE_WEIGHT, _ACCENT_WEIGHT = 2.0, 2.0, 0.5, 3.0, 0.2
+_JOINED = regex.compile(r"[\p{L}\p{M}]+(?:[-'][\p{L}\p{M}]+)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,7 @@ def weight(one: str) -> float:
     if _CODE.match(one) and one.isalnum():
         return _CODE_WEIGHT
     if not one.isalnum() and len(one) > 1 and _HAS_LETTER.search(one):
-        return _COMPOUND_WEIGHT
+        return _JOINED_WEIGHT if _JOINED.fullmatch(one) else _COMPOUND_WEIGHT
     return 1.0 if _HAS_LETTER.search(one) else _NUMBER_WEIGHT
 
 
