@@ -10,7 +10,7 @@ from typing import Any, Self, TextIO, TypeAlias, cast
 
 import apsw
 
-from memstore import checks, entities, filters, keyword, memories, transfer, writing
+from memstore import checks, entities, filters, keyword, memories, planning, transfer
 from memstore import fusion as fusing
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
@@ -19,6 +19,7 @@ from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
+from memstore.planning import Write
 from memstore.ranking import Ranking
 from memstore.ranking import checked as ranking_of
 from memstore.records import (
@@ -36,7 +37,7 @@ from memstore.records import (
 from memstore.searching import Question, Searcher, signal_names
 from memstore.spaces import Spaces
 from memstore.terms import Terms
-from memstore.writing import Write, Writer
+from memstore.writing import Writer
 
 # Called with how many are done and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]
@@ -154,7 +155,7 @@ class MemoryStore:
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
             try:
-                writes.append(writing.adding(checks.checked(item)))
+                writes.append(planning.adding(checks.checked(item)))
             except InvalidInputError as error:
                 if number == 0:
                     raise
@@ -219,7 +220,7 @@ class MemoryStore:
             changes["metadata"] = checks.encoded(checks.metadata(metadata))
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
-        return self._stored([writing.changing(checks.identifier(id), changes)])[0]
+        return self._stored([planning.changing(checks.identifier(id), changes)])[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
         """Take memories out of every index and table; return how many there were."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from memstore import checks, entities, exchange, memories, writing
+from memstore import checks, entities, exchange, memories, planning
 from memstore.database import Database
 from memstore.errors import InvalidInputError, NotFoundError, StorageError
 from memstore.filters import Filter
+from memstore.planning import Write
 from memstore.records import ImportReport, Memory, NewMemory, Term
 from memstore.terms import Terms
-from memstore.writing import Write, Writer
+from memstore.writing import Writer
 
 
 def export(
@@ -52,9 +53,9 @@ def import_jsonl(
         if isinstance(found, Term):
             known.append(found)
         elif isinstance(found, exchange.Restored):
-            writes.append(writing.restoring(found.row, found.given, above))
+            writes.append(planning.restoring(found.row, found.given, above))
         else:
-            writes.append(writing.adding(found))
+            writes.append(planning.adding(found))
     terms.add_many(known)
     return counted(writer.store(writes, progress))
 

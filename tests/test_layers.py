@@ -24,6 +24,7 @@ LAYERS = [
     {"keyword", "semantic", "entities", "fusion"},
     {"memories"},
     {"spaces", "exchange"},
+    {"planning"},
     {"writing"},
     {"searching", "terms"},
     {"transfer"},
