@@ -1,6 +1,7 @@
 """The keyword signal: FTS5 finds the memories that hold a word, BM25 over their terms ranks them."""
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
 # FTS5 ranks with other parameters, so three times the memories wanted are taken from it and ranked again: on judged
 # sets the first ten are then those of ranking every memory, but for one question in two hundred.
 _POOL = 3
+_POOL_OF_OTHERS = 40
 # FTS5's own BM25 with the weights of the two columns (https://www.sqlite.org/fts5.html#the_bm25_function).
 _RANK = "bm25(1.0, 0.3)"
 
@@ -97,12 +99,13 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking) -> 
     memories, length = all_rows(conn, "SELECT memories, terms FROM statistics")[0]
     holding = _holding(conn, {term for word in words for term in word.terms})
     terms = tuple(sorted(holding))
-    worth = [ranking.idf(holding[term], memories) * weight(term) for term in terms]
+    # No more than there are: an index that names more is damaged, which is said where its rows are read.
+    worth = [ranking.idf(min(holding[term], memories), memories) * weight(term) for term in terms]
     return Asked(
         words=tuple(words),
         terms=terms,
         worth=np.array(worth, dtype=np.float64),
-        mean_length=length / memories if memories else 1.0,
+        mean_length=length / memories if length else 1.0,
         ranking=ranking,
     )
 
@@ -125,7 +128,7 @@ def search(
             conn,
             "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ? AND rank MATCH ?"
             f"{where} ORDER BY rank, rowid LIMIT ?",
-            (expression, _RANK, *values, _POOL * depth),
+            (expression, _RANK, *values, (_POOL if asked.ranking.like_fts5 else _POOL_OF_OTHERS) * depth),
         )
         scores = score(conn, asked, [memory_id for (memory_id,) in rows or ()])
         if scores:
@@ -148,6 +151,11 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
     if not ids or not asked.terms:
         return {}
     rows = _analysed(conn, ids)
+    if len(rows) < len(ids):
+        lost = len(ids) - len(rows)
+        warnings.warn(
+            f"the keyword index names {lost} memories that are not there; export and import mend it.", stacklevel=2
+        )
     near = {row.memory_id: row.beside if asked.ranking.neighbours else () for row in rows}
     rows += _analysed(conn, {other for beside in near.values() for other in beside} - near.keys())
     frequency = asked.ranking.frequency(

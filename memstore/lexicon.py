@@ -39,8 +39,8 @@ class Lexicon:
         with self._database.read() as conn:
             rows = all_rows(
                 conn,
-                "SELECT folded, word FROM stems WHERE folded IN (SELECT value FROM json_each(?))"
-                " AND folded NOT IN (SELECT word FROM stems) ORDER BY word",
+                "SELECT s.folded, s.word FROM json_each(?) j JOIN stems s ON s.folded = j.value WHERE NOT EXISTS"
+                " (SELECT 1 FROM memory_terms_count c WHERE c.term = j.value AND c.col = 'terms') ORDER BY s.word",
                 (wanted,),
             )
         found: dict[str, tuple[str, ...]] = {}

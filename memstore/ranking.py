@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ class BM25:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
                 raise InvalidInputError(f"{name} is {checks.brief(value)}; give a number from 0 to {most:g}.")
 
+    @property
+    def like_fts5(self) -> bool:
+        """Whether FTS5, whose k1 is 1.2 and b 0.75, finds the best memories of this ranking near the top of its own."""
+        return 0.4 <= self.k1 <= 3 and self.b >= 0.2
+
     def idf(self, holding: int, memories: int) -> float:
         """Return ln(1 + (N - n + 0.5) / (n + 0.5)) for a term that n of N memories hold; above 0."""
         return math.log(1 + (memories - holding + 0.5) / (holding + 0.5))
@@ -59,7 +64,8 @@ class TFIDF:
     scikit-learn before version 0.19.
     """
 
-    neighbours: float = 0.0
+    neighbours: ClassVar[float] = 0.0
+    like_fts5: ClassVar[bool] = False
 
     def idf(self, holding: int, memories: int) -> float:
         """Return ln(N / (1 + n)) + 1 for a term that n of N memories hold; below 1 where all hold it."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memstore import MemoryStore, NewMemory
+from memstore import InvalidInputError, MemoryStore, NewMemory, analyze
 from memstore.analysis import Analyser, compounds, fold, pieces, words
 from memstore.passages import cut
 
@@ -34,6 +35,12 @@ def terms(text: str, *languages: str) -> list[str]:
     return ANALYSER.terms(text, languages)
 
 
+def plain(word: str) -> str:
+    """Return a word without its accents, as someone types it who has no keys for them."""
+    decomposed = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", regex.sub(r"[\u0300-\u036f]", "", decomposed))
+
+
 def asked(query: str) -> list[str]:
     return [word.word for word in ANALYSER.query(query)]
 
@@ -41,7 +48,10 @@ def asked(query: str) -> list[str]:
 @LAW
 @given(st.text() | AWKWARD)
 def test_any_text_is_analysed(text):
-    """Any Unicode text, half characters too, is analysed as a memory, as a query and for its language."""
+    """Any Unicode text, half characters too, is analysed as a memory, as a query, for its language and step by step."""
+    steps = analyze(text)
+    assert list(steps.terms) == ANALYSER.terms(text, steps.languages)
+    assert steps.query == ANALYSER.query(text)
     assert all(isinstance(term, str) for term in ANALYSER.terms(text, ANALYSER.languages_of(text)))
     assert all(word.terms for word in ANALYSER.query(text))
     assert set(ANALYSER.detect(text)) <= {"pt", "en", "es"}
@@ -56,6 +66,7 @@ def test_composed_and_decomposed_texts_give_the_same_terms(text):
     assert ANALYSER.languages_of(composed) == ANALYSER.languages_of(decomposed)
     assert terms(composed, "pt", "en", "es") == terms(decomposed, "pt", "en", "es")
     assert ANALYSER.query(composed) == ANALYSER.query(decomposed)
+    assert replace(analyze(composed), text="") == replace(analyze(decomposed), text="")
 
 
 @LAW
@@ -89,6 +100,23 @@ def test_own_text_finds_the_memory(shared, text):
     hits = shared.search(text, signals=["keyword"])
     shared.delete(memory.id)
     assert [hit.memory.id for hit in hits] == [memory.id]
+
+
+@settings(deadline=None, max_examples=50)
+@given(text=(STORABLE | AWKWARD).filter(lambda text: text.strip() and ANALYSER.query(text)))
+@example(text="Informações da reunião: ERR-4018, C++, 18,90 €, İstanbul, 银行卡 👍🏽")
+@example(text="los años del pingüino, d'água, Ørsted, ﬁnal, ﷺ, ǅ, ™, µ")
+def test_each_word_finds_the_memory(shared, text):
+    """A memory is found by any one of the words that its text asks for, as spelt, in capitals and without accents."""
+    memory = shared.add(text)
+    lost = []
+    for one in ANALYSER.query(text):
+        for spelling in (one.word, one.word.upper(), plain(one.word), unicodedata.normalize("NFD", one.word)):
+            hits = shared.search(spelling, signals=["keyword"])
+            if spelling and [hit.memory.id for hit in hits] != [memory.id]:
+                lost.append((one.word, spelling))
+    shared.delete(memory.id)
+    assert lost == []
 
 
 @pytest.mark.parametrize(
@@ -172,11 +200,51 @@ SYMBOLS = [
         ("Go", "Go 1.22"),
         ("R$ 18,90", "o pastel custa R$ 18,90"),
         ("18,90", "o pastel custa R$ 18,90"),
+        ("-rf", "never run rm -rf on prod"),
+        (".net", ".NET 8 upgrade"),
+        ("go", "Go 1.22"),
+        ("1.22", "Go 1.22"),
+        ("vitamin C", "vitamin C in oranges"),
+        ("90 km", "the 18 of May at 90 km/h"),
     ],
 )
-def test_short_and_symbolic_words(words, query, note):
-    """A short or symbolic word finds its own note first."""
-    assert found(words, SYMBOLS, query)[0] == note
+@pytest.mark.parametrize("turned", [False, True])
+def test_short_and_symbolic_words(words, query, note, turned):
+    """A short or symbolic word finds its own note first, whichever is older: C++ is not vitamin C."""
+    assert found(words, SYMBOLS[::-1] if turned else SYMBOLS, query)[0] == note
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("AB-12", "12-AB"),
+        ("ERR-4018", "4018-ERR"),
+        ("ERR-4018", "ERR-4019"),
+        ("TS1002", "TS1003"),
+        ("k8s", "s8k"),
+        ("JIRA-7", "JIRA-70"),
+        ("GPT-4", "GPT-5"),
+        ("x86_64", "x64_86"),
+        ("10.0.0.7", "10.0.7.0"),
+        ("v1.2", "v2.1"),
+        ("3.10", "3.1"),
+        ("2024-05-08", "2024-08-05"),
+        ("14:30", "30:14"),
+        ("18,90", "90,18"),
+        ("src/db.py", "db/src.py"),
+        ("read_csv_safe", "safe_csv_read"),
+        ("docker-compose", "compose-docker"),
+        ("e-mail", "mail-e"),
+        ("C++", "C#"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_code_is_not_another_of_the_same_parts(words, one, other, turned):
+    """Each of two codes that share their parts ranks its own note first, a longer one too, whichever is older."""
+    notes = {one: f"we asked about {one} in May, and nobody had an answer", other: f"{other} is here"}
+    order = [notes[other], notes[one]] if turned else [notes[one], notes[other]]
+    assert found(words, order, one)[0] == notes[one]
+    assert found(words, order, other)[0] == notes[other]
 
 
 @pytest.mark.parametrize("query", ["read_csv_safe", "READ_CSV_SAFE", "read csv safe", "csv_safe"])
@@ -196,7 +264,7 @@ def test_address_link_and_version(words, query):
     assert found(words, ["version 4.0.3 is out", "bia wrote to ana in org", note], query)[0] == note
 
 
-@pytest.mark.parametrize("query", ["银行卡", "银行", "我们决定"])
+@pytest.mark.parametrize("query", ["银行卡", "银行", "我们决定", "昨天我们决定换银行卡", "换银行卡吗？"])
 def test_text_without_spaces(words, query):
     """A phrase inside a text that is written without spaces is found, down to two characters."""
     assert found(words, ["今天下雨了", "昨天我们决定换银行卡", "行人很多"], query)[0] == "昨天我们决定换银行卡"
@@ -380,8 +448,34 @@ def test_store_of_one_language(opened):
     assert opened(embedder="none").stats().languages == ("en",)
 
 
+@pytest.mark.parametrize("nuls", [1, 10_000])
+def test_a_refused_text_leaves_the_index_whole(words, nuls):
+    """A text with one NUL or a long run of them is refused before anything is written; the others stay findable."""
+    held = words.add("the printer is offline")
+    with pytest.raises(InvalidInputError, match="text has a NUL character at 5"):
+        words.add("alpha" + "\x00" * nuls + "omega")
+    with words._database.write() as conn:
+        conn.execute("INSERT INTO memory_terms (memory_terms) VALUES ('integrity-check')")
+    assert words.count() == 1
+    assert [hit.memory.id for hit in words.search("printer")] == [held.id]
+    assert len(words.search("alpha omega", signals=["keyword"])) == 0
+    words.add("alpha and omega")
+    assert len(words.search("alpha\x00omega", signals=["keyword"])) == 1
+
+
+@pytest.mark.parametrize("query", ["ok \ud83e", "\ud83eok", "ok\udce9", "caf\udce9 ok"])
+def test_half_a_character_in_a_query_is_passed_over(words, query):
+    """A query with half of an emoji, or a byte that is no character, is answered by the words beside it."""
+    held = words.add("that is ok")
+    words.add("something else")
+    assert [hit.memory.id for hit in words.search(query)] == [held.id]
+
+
 OFFLINE = """
-import pathlib, sys, tempfile
+import pathlib, socket, sys, tempfile
+def refused(*_, **__):
+    raise AssertionError("the network was asked")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
 from memstore import MemoryStore
 assert "nltk" not in sys.modules
 with MemoryStore(pathlib.Path(tempfile.mkdtemp()) / "m.db", embedder="none") as store:
@@ -392,13 +486,54 @@ with MemoryStore(pathlib.Path(tempfile.mkdtemp()) / "m.db", embedder="none") as 
 
 
 def test_nothing_asks_for_nltk_data(tmp_path):
-    """Adding and searching in three languages works where no nltk_data is, and loads nltk only when it stems."""
+    """Three languages are added and searched without nltk_data and network, and nltk is loaded only to stem."""
     environment = os.environ | {"NLTK_DATA": str(tmp_path), "HOME": str(tmp_path), "APPDATA": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", OFFLINE], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == ""
     assert done.stdout.strip() == "[1, 1, 1]"
+
+
+ASKING = """
+import sys
+from memstore import MemoryStore
+with MemoryStore(sys.argv[1], embedder="none", read_only=True) as store:
+    for query in sys.argv[2:]:
+        print(len(store.search(query)), "nltk" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("queries", "expected"),
+    [
+        (
+            [
+                "reuniões",
+                "REUNIOES",
+                "informacao",
+                "anos",
+                "a run costs 18,90",
+                "银行卡",
+                "C++ ERR-4018",
+                "reuniões 4711",
+            ],
+            "1 False",
+        ),
+        (["reunião"], "1 True"),
+        (["xyzzy"], "0 True"),
+    ],
+)
+def test_a_search_of_known_words_needs_no_stemmer(words, path, queries, expected):
+    """A new process answers without nltk where memories have the words, accents left out too, and with it otherwise."""
+    words.add("as informações das reuniões: uma informação")
+    words.add("ERR-4018 in C++ costs 18,90 and a run")
+    words.add("los años, 我的银行卡")
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING, str(path), *queries], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.split("\n")[:-1] == [expected] * len(queries)
 
 
 WIDE = "銀あ한ก"
@@ -461,7 +596,10 @@ def test_short_last_sentence_is_repeated():
     assert cut(text, 800) == [(0, 27 * 29), (26 * 29, 53 * 29), (52 * 29, 60 * 29)]
 
 
-@pytest.mark.parametrize(("query", "other"), [("4.0.2", "4.0.3"), ("4.0.2", "4.1.2"), ("10.0.0.7", "10.0.0.8")])
+@pytest.mark.parametrize(
+    ("query", "other"),
+    [("4.0.2", "4.0.3"), ("4.0.2", "4.1.2"), ("4.0.2", "2.0.4"), ("4.0.2", "4.0"), ("10.0.0.7", "10.0.0.8")],
+)
 def test_version_is_not_its_neighbour(words, query, other):
     """A version ranks the note that holds it above a shorter note on another version."""
     note = f"write to Ana about v{query}-rc1, see the page on releases"

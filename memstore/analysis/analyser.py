@@ -111,7 +111,7 @@ class Analyser:
         """Return the terms of a memory's text, and the spellings in it that were looked up."""
         stopped = stop_words(languages)
         read = [(list(compounds(piece)), list(words(piece))) for piece in composed(text)]
-        spellings = stemmable(word for _, found in read for word in found)
+        spellings = stemmable(word for _, found in read for word in found if term(word) not in stopped)
         known = self._lookup(spellings)
         which = tuple(self.languages.index(language) for language in languages if language in self.languages)
         variants: dict[str, list[str]] = {}
@@ -120,7 +120,7 @@ class Analyser:
             found.extend(wholes)
             for word in parts:
                 if word not in variants:
-                    variants[word] = _variants(word, known, which, stopped)
+                    variants[word] = _variants(word, known.get(exact(word)), which)
                 found.extend(variants[word])
         return found, spellings
 
@@ -130,35 +130,41 @@ class Analyser:
         Function words of the query's likely language are left out unless nothing else is there. A question has a
         dozen words; a pasted document is asked by about its first thousand different ones.
         """
-        stopped = stop_words(self.detect(text))
-        found = self.all_words(text)
-        return tuple(one for one in found if term(one.word) not in stopped) or found
+        return self._asked(text, stop_words(self.detect(text))) or self._asked(text, frozenset())
 
     def all_words(self, text: str) -> tuple[QueryWord, ...]:
-        """Return the distinct words of a text and the terms that each may stand under in a memory, whatever it says."""
-        whole: dict[str, QueryWord] = {}
+        """Return the distinct words of a text, function words too, and the terms of each in a memory that holds it."""
+        return self._asked(text, frozenset())
+
+    def _asked(self, text: str, stopped: frozenset[str]) -> tuple[QueryWord, ...]:
+        found: dict[str, QueryWord] = {}
         spelt: dict[str, str] = {}
         order: dict[str, None] = {}
         for piece in composed(text):
             if len(order) >= MOST_QUERY_WORDS:
                 break
-            for one in compounds(piece):
-                whole.setdefault(one, QueryWord(word=piece if one == term(piece) else one, terms=(one,)))
-                order[one] = None
+            for whole in compounds(piece):
+                if whole not in stopped:
+                    as_written = piece if whole == term(piece) else whole
+                    found.setdefault(whole, QueryWord(word=as_written, terms=(whole,)))
+                    order[whole] = None
             for word in words(piece):
                 # A mark that stands alone folds to nothing.
-                if spelling := exact(word):
+                if (spelling := exact(word)) and term(word) not in stopped:
                     spelt.setdefault(spelling, word)
                     order[spelling] = None
         known = self._lookup(stemmable(spelt))
         respelt = self._respell(one for one in known if known[one].folded_stems is None)
+        everywhere = tuple(range(len(self.languages)))
         for spelling, word in spelt.items():
-            variants = _variants(spelling, known, tuple(range(len(self.languages))), frozenset())
-            if term(spelling) in _EVERY_STOP_WORD:
-                variants.append(term(spelling))
-            found = dict.fromkeys([*variants, *respelt.get(spelling, ())])
-            whole.setdefault(spelling, QueryWord(word=word, terms=tuple(found)))
-        return tuple(whole[one] for one in order)
+            if spelling not in found:
+                terms = _variants(spelling, known.get(spelling), everywhere, each=True)
+                if term(spelling) in _EVERY_STOP_WORD:
+                    # Memories hold function words without stems.
+                    terms.append(term(spelling))
+                terms.extend(respelt.get(spelling, ()))
+                found[spelling] = QueryWord(word=word, terms=tuple(dict.fromkeys(terms)))
+        return tuple(found[one] for one in order)
 
 
 def weight(one: str) -> float:
@@ -193,19 +199,21 @@ def composed(text: str) -> Iterator[str]:
     return (piece for piece, _ in pieces(unicodedata.normalize("NFC", text)))
 
 
-def _variants(word: str, known: Mapping[str, Word], which: tuple[int, ...], stopped: frozenset[str]) -> list[str]:
-    """Return the terms of one word: as spelt, and its stems in some languages, with and without their accents."""
+def _variants(word: str, known: Word | None, which: tuple[int, ...], *, each: bool = False) -> list[str]:
+    """Return the terms of one word: as spelt, and stemmed, with and without accents.
+
+    A query takes the stem of `each` language. A memory takes one alone, where its language is in doubt the shortest,
+    which is mostly that of the word's own language: with all of them it would count for more than a memory whose
+    language is known.
+    """
     spelling = exact(word)
-    if not spelling:
-        return []
-    found = known.get(spelling)
-    if found is None or term(spelling) in stopped:
+    if known is None:
         # A function word, or what has no stem, is met without its accents too.
         return [one for one in dict.fromkeys([spelling, term(spelling)]) if one]
+    chosen = which if each else [min(which, key=lambda index: len(known.stems[index]))]
     terms = [spelling]
-    for index in which:
-        own = exact(found.stems[index])
-        terms += [STEM_MARK + term(own), STEM_MARK + own]
-        if found.folded_stems is not None:
-            terms.append(STEM_MARK + term(found.folded_stems[index]))
+    for index in chosen:
+        terms.append(STEM_MARK + term(known.stems[index]))
+        if known.folded_stems is not None:
+            terms += [STEM_MARK + exact(known.stems[index]), STEM_MARK + term(known.folded_stems[index])]
     return list(dict.fromkeys(terms))

@@ -17,19 +17,32 @@ _PORTUGUESE = (
     (regex.compile(r"(?<=\p{L}{2}c)eis$"), "il"),
     (regex.compile(r"(?<=[áéíóúâêô]\p{L}{1,3})eis$"), "il"),
     (regex.compile(r"(?<=\p{L}{2})(?:éis|eis)$"), "el"),
-    (regex.compile(r"(?<=\p{L}{2}[^ir])(?:óis|ois)$"), "ol"),
+    (regex.compile(r"(?<=\p{L}(?<!^her))óis$|(?<=\p{L}{3}(?<!^her))ois$"), "ol"),
+    (regex.compile(r"(?<=\p{L}{2})uis$"), "ul"),
+    # No verb in -imos has an accent before.
+    (regex.compile(r"(?<=[áéíóúâêô]\p{L}+)imos$"), "imo"),
+    (regex.compile(r"(?<=\p{L}{3})eses$"), "ês"),
     (regex.compile(r"(?<=^[^áéíóúâêô]+[bcdfglmnprtvz])is$"), "il"),
 )
 _SPANISH = (
     # The singular in -en loses more than its plural does: joven gives jov, jóvenes joven.
     (regex.compile(r"(?<=\p{L}{3})enes$"), "en"),
+    # Plurals that lose more than their singular does, or are taken for a verb with a pronoun.
+    (regex.compile(r"(?<=\p{L}{2}d)es$"), ""),
+    (regex.compile(r"(?<=\p{L}{3})eses$"), "és"),
+    (regex.compile(r"(?<=\p{L})eas$"), "ea"),
+    (regex.compile(r"(?<=\p{L}ier)nos$"), "no"),
+    (regex.compile(r"(?<=[áéíóú]\p{L}+)imos$"), "imo"),
 )
 _REPAIRS = {"pt": _PORTUGUESE, "es": _SPANISH, "en": ()}
 # Where Snowball leaves an s behind one of these it is a plural: of a short word (erros, pés, años) or of a borrowed one
 # (bugs, links). Words in -us are mostly singular (vírus, ônibus), but for diphthongs (museus, graus).
-_PLURAL = regex.compile(r"(?<=\p{L}{2}[aeobcdfgkmprtw]|\p{L}[éóã]|\p{L}{2}[ae]u|^\p{L}ei)s$")
+_PLURAL = regex.compile(
+    r"(?<=\p{L}{2}[aeo]|\p{L}[bcdfgklmprtvwáéóúãô]|\p{L}{2}[ae]u|\p{L}éu|^\p{L}ei|^heró?i|^hero?i)s$"
+)
 # What only looks like a plural.
-_SINGULAR = frozenset(["após", "apos", "atlas", "caos", "deus", "dios", "interés", "interes", "seis", "zeus"])
+_NO_PLURALS = "aliás após apos atlas atrás caos deus detrás dios gás interés interes jamás seis zeus"
+_SINGULAR = frozenset(_NO_PLURALS.split())
 _SPANISH_Z = regex.compile(r"(?<=[aeiou])z$")
 
 
@@ -49,15 +62,14 @@ def stem(language: str, word: str) -> str:
     Spanish `-en/-enes` and `-z/-ces`, the plural of short words (`erro/erros`, `año/años`), and the spelling of each
     without accents.
     """
-    if word in _SINGULAR:
-        return snowball(language, word)
-    for ending, singular in _REPAIRS[language]:
-        repaired, changed = ending.subn(singular, word)
-        if changed:
-            word = repaired
-            break
+    if word not in _SINGULAR:
+        for ending, singular in _REPAIRS[language]:
+            repaired, changed = ending.subn(singular, word)
+            if changed:
+                word = repaired
+                break
     found = snowball(language, word)
-    if language == "en":
+    if language == "en" or word in _SINGULAR:
         return found
     if _PLURAL.search(found):
         found = snowball(language, _PLURAL.sub("", word))

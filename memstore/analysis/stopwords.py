@@ -19,7 +19,7 @@ não sim já ainda também só apenas muito muita muitos muitas mais menos tão 
 todo toda todos todas outro outra outros outras mesmo mesma mesmos mesmas algum alguma alguns algumas
 nenhum nenhuma cada lá aqui ali aí então depois
 ser é és sou somos são era eras eram éramos fui foi fomos foram fosse fossem seja sejam será serão seria seriam sendo sido
-estar está estou estamos estão estava estavam estive esteve estiveram esteja estejam estando estado
+estar está estou estamos estão estava estavam estive esteve estiveram esteja estejam estando
 ter tem têm tenho temos tinha tinham tive teve tiveram tenha tenham terá terão teria tendo tido
 haver há havia houve haja hei
 ir vai vou vamos vão
@@ -41,7 +41,7 @@ no ya aún todavía también solo sólo muy mucho mucha muchos muchas más menos
 todo toda todos todas otro otra otros otras mismo misma mismos mismas algún alguno alguna algunos algunas
 ningún ninguno ninguna cada allí aquí ahí entonces después
 ser es soy eres somos son era eras eran éramos fui fue fuimos fueron fuera fuese sea sean será serán sería serían siendo sido
-estar está estoy estás estamos están estaba estaban estuve estuvo estuvieron esté estén estando estado
+estar está estoy estás estamos están estaba estaban estuve estuvo estuvieron esté estén estando
 tener tiene tienen tengo tienes tenemos tenía tenían tuve tuvo tuvieron tenga tengan tendrá teniendo tenido
 haber ha han he has hemos hay había habían hubo haya hayan habrá habría habido
 ir va voy vamos van

@@ -33,6 +33,8 @@ _VERSION = regex.compile(r"^v(?=\d)")
 _UNDECOMPOSED = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n", "’": "'"}
 )
+# FTS5 cuts a term at 32,768 bytes: cut before, it is the same term for the index and for whoever asks.
+_LONGEST_TERM = 8_000
 _ACCENTS = regex.compile(r"[\u0300-\u036f]+")
 
 
@@ -50,16 +52,16 @@ def fold(text: str) -> str:
 
 def term(word: str) -> str:
     """Return a word folded, as one term: no white space, which a lone accent can fold to."""
-    return "".join(fold(word).split())
+    return "".join(fold(word).split())[:_LONGEST_TERM]
 
 
 def exact(word: str) -> str:
     """Return a word as spelt, as one term: without case and compatibility forms, its accents kept."""
     if word.isascii():
-        return word.lower()
+        return word.lower()[:_LONGEST_TERM]
     # Twice, as in `fold`: a compatibility form can hold a capital.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
-    return "".join(plain.split())
+    return "".join(plain.split())[:_LONGEST_TERM]
 
 
 def pieces(text: str) -> Iterator[tuple[str, int]]:
