@@ -95,8 +95,8 @@ class Index:
         for one in set(wanted) & self.postings.keys():
             numbers, counts = self.postings[one]
             worth = ranking.idf(len(numbers), len(scores)) * (weight(one) if weighed else 1.0)
-            frequency = ranking.frequency(counts.astype(np.float64), self.lengths[numbers], mean)
-            scores[numbers] += worth * ranking.factor(frequency)
+            frequency = ranking.normalised_frequency(counts.astype(np.float64), self.lengths[numbers], mean)
+            scores[numbers] += worth * ranking.saturated(frequency)
         best = np.lexsort((np.arange(len(scores)), -scores))[:_OFFERED]
         return [int(number) for number in best if scores[number] > 0]
 

@@ -333,6 +333,11 @@ def one_value(conn: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> 
     return conn.execute(sql, values).get
 
 
+def fts5_string(term: str) -> str:
+    """Return a term as FTS5 reads it, so that no text is ever its syntax (https://www.sqlite.org/fts5.html, 3.1)."""
+    return '"' + term.replace('"', '""') + '"'
+
+
 def schema() -> str:
     """Return schema.sql: inside the package when installed, at the top of the repository in an editable install."""
     inside = importlib.resources.files("memstore").joinpath("schema.sql")

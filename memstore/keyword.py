@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 
 from memstore.analysis import STEM_MARK, QueryWord, fold, weight
-from memstore.database import all_rows, one_value
+from memstore.database import all_rows, fts5_string, one_value
 from memstore.filters import Condition
 from memstore.ranking import Ranking, Values
 from memstore.records import Candidates, Match
@@ -20,20 +20,20 @@ MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
 # FTS5 ranks with other parameters, so three times the memories wanted are taken from it and ranked again: on judged
 # sets the first ten are then those of ranking every memory, but for one question in two hundred.
 _POOL = 3
+_SMALLEST_POOL = 150
 _POOL_OF_OTHERS = 40
-# FTS5's own BM25 with the weights of the two columns (https://www.sqlite.org/fts5.html#the_bm25_function).
-_RANK = "bm25(1.0, 0.3)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A query made ready for one state of the file: its words, its terms that are there, and what each is worth."""
+    """A query made ready for one state of the file: its words, its terms that are there, and the weight of each."""
 
     words: tuple[QueryWord, ...]
     terms: tuple[str, ...]
-    worth: Values
+    weights: Values
     mean_length: float
     ranking: Ranking
+    moment: str
 
 
 # What gives any memories the scores of a search.
@@ -41,7 +41,7 @@ Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
 def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
-    """Note a memory's terms, in place of those it had; `place` puts them into the index."""
+    """Note a memory's terms, in place of those it had; `write_row` puts them into the index."""
     counts = Counter(terms).most_common()
     values = (
         memory_id,
@@ -57,7 +57,7 @@ def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages
     )
 
 
-def place(conn: apsw.Connection, memory_id: int, beside: Sequence[int]) -> None:
+def write_row(conn: apsw.Connection, memory_id: int, beside: Sequence[int]) -> None:
     """Write a memory's row of the index: its own terms, and those of the memories beside it in its thread."""
     conn.execute("UPDATE analysed SET beside = ? WHERE memory_id = ?", (" ".join(map(str, beside)), memory_id))
     own = all_rows(conn, "SELECT terms, counts FROM analysed WHERE memory_id = ?", (memory_id,))
@@ -94,19 +94,23 @@ def remove(conn: apsw.Connection, memory_id: int) -> None:
     conn.execute("DELETE FROM analysed WHERE memory_id = ?", (memory_id,))
 
 
-def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking) -> Asked:
-    """Return a query with what each of its terms is worth: its idf times its weight in the analysis."""
+def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, moment: str) -> Asked:
+    """Return a query with the weight of each of its terms: its idf times its weight in the analysis.
+
+    `moment` is the present as stored: what has expired by then lends no words to its neighbours.
+    """
     memories, length = all_rows(conn, "SELECT memories, terms FROM statistics")[0]
-    holding = _holding(conn, {term for word in words for term in word.terms})
-    terms = tuple(sorted(holding))
+    frequencies = _document_frequencies(conn, {term for word in words for term in word.terms})
+    terms = tuple(sorted(frequencies))
     # No more than there are: an index that names more is damaged, which is said where its rows are read.
-    worth = [ranking.idf(min(holding[term], memories), memories) * weight(term) for term in terms]
+    weights = [ranking.idf(min(frequencies[term], memories), memories) * weight(term) for term in terms]
     return Asked(
         words=tuple(words),
         terms=terms,
-        worth=np.array(worth, dtype=np.float64),
+        weights=np.array(weights, dtype=np.float64),
         mean_length=length / memories if length else 1.0,
         ranking=ranking,
+        moment=moment,
     )
 
 
@@ -119,31 +123,42 @@ def search(
     above. `match` all wants every word in the memory itself. A memory that does not match has a known 0, which is no
     evidence.
     """
-    scores: dict[int, float] = {}
-    every = False
-    for every in [False] if match == "any" else [True] if match == "all" else [True, False]:
-        expression = _expression(asked, every=every)
-        where, values = ("", ()) if condition is None else (f" AND +rowid IN {condition.ids}", condition.values)
-        rows = expression and all_rows(
-            conn,
-            "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ? AND rank MATCH ?"
-            f"{where} ORDER BY rank, rowid LIMIT ?",
-            (expression, _RANK, *values, (_POOL if asked.ranking.like_fts5 else _POOL_OF_OTHERS) * depth),
-        )
-        scores = score(conn, asked, [memory_id for (memory_id,) in rows or ()])
-        if scores:
-            break
+    every = match != "any"
+    scores = _found(conn, asked, condition, depth, every=every)
+    if not scores and match == "all_then_any":
+        every = False
+        scores = _found(conn, asked, condition, depth, every=every)
     best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
     found = Candidates(ids=tuple(one for one, _ in best), scores=tuple(value for _, value in best))
 
     def complete(ids: Sequence[int]) -> dict[int, float]:
         others = [one for one in ids if one not in scores]
         if every and others:
+            wanted = {word.word for word in _required(asked)}
             words = held(conn, asked, others)
-            others = [one for one in others if len(words.get(one, ())) == len(asked.words)]
+            others = [one for one in others if wanted <= set(words.get(one, ()))]
         return dict.fromkeys(ids, 0.0) | scores | score(conn, asked, others)
 
     return found, complete
+
+
+def _found(
+    conn: apsw.Connection, asked: Asked, condition: Condition | None, depth: int, *, every: bool
+) -> dict[int, float]:
+    """Return the scores of what FTS5 puts first among the memories with any word, or with every one."""
+    expression = _expression(asked, every=every)
+    if not expression:
+        return {}
+    where, values = ("", ()) if condition is None else (f" AND +rowid IN {condition.ids}", condition.values)
+    pool = max(_SMALLEST_POOL, (_POOL if asked.ranking.like_fts5 else _POOL_OF_OTHERS) * depth)
+    rows = all_rows(
+        conn,
+        "SELECT rowid FROM memory_terms WHERE memory_terms MATCH ? AND rank MATCH ?"
+        f"{where} ORDER BY rank, rowid LIMIT ?",
+        # FTS5's own BM25 with the weights of the two columns (https://www.sqlite.org/fts5.html#the_bm25_function).
+        (expression, f"bm25(1.0, {asked.ranking.neighbours:.6f})", *values, pool),
+    )
+    return score(conn, asked, [memory_id for (memory_id,) in rows])
 
 
 def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, float]:
@@ -153,12 +168,11 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
     rows = _analysed(conn, ids)
     if len(rows) < len(ids):
         lost = len(ids) - len(rows)
-        warnings.warn(
-            f"the keyword index names {lost} memories that are not there; export and import mend it.", stacklevel=2
-        )
+        warnings.warn(f"{lost} memories are not analysed as they should be; export and import mend it.", stacklevel=2)
     near = {row.memory_id: row.beside if asked.ranking.neighbours else () for row in rows}
     rows += _analysed(conn, {other for beside in near.values() for other in beside} - near.keys())
-    frequency = asked.ranking.frequency(
+    gone = _expired(conn, [row.memory_id for row in rows], asked.moment)
+    frequency = asked.ranking.normalised_frequency(
         _counts(rows, asked.terms),
         np.array([row.length for row in rows], dtype=np.float64).reshape(-1, 1),
         asked.mean_length,
@@ -166,10 +180,11 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
     at = {row.memory_id: index for index, row in enumerate(rows)}
     total = frequency[: len(near)].copy()
     for index, beside in enumerate(near.values()):
-        there = [at[other] for other in beside if other in at]
+        there = [at[other] for other in beside if other in at and other not in gone]
         if there:
             total[index] += asked.ranking.neighbours * frequency[there].sum(axis=0)
-    scores = asked.ranking.factor(total) @ asked.worth
+    # Summed row by row and rounded, so that memories of equal evidence have equal scores to the last bit.
+    scores = (asked.ranking.saturated(total) * asked.weights).sum(axis=1).round(12)
     return {memory_id: value for memory_id, value in zip(near, scores.tolist(), strict=True) if value > 0}
 
 
@@ -193,10 +208,10 @@ def vector(conn: apsw.Connection, memory_id: int, ranking: Ranking) -> dict[str,
     if not rows:
         return {}
     held = counted(rows[0].terms, rows[0].counts)
-    asked = ask(conn, [QueryWord(word=one, terms=(one,)) for one in held], ranking)
+    asked = ask(conn, [QueryWord(word=one, terms=(one,)) for one in held], ranking, "")
     count = np.array([held[term] for term in asked.terms], dtype=np.float64)
-    frequency = ranking.frequency(count, np.array(float(rows[0].length)), asked.mean_length)
-    return dict(zip(asked.terms, (ranking.factor(frequency) * asked.worth).tolist(), strict=True))
+    frequency = ranking.normalised_frequency(count, np.array(float(rows[0].length)), asked.mean_length)
+    return dict(zip(asked.terms, (ranking.saturated(frequency) * asked.weights).tolist(), strict=True))
 
 
 def numbers(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
@@ -219,29 +234,38 @@ def all_of(wanted: Sequence[Sequence[str]]) -> str:
     return f"terms : ({' AND '.join(f'({_any_of(group)})' for group in wanted)})"
 
 
-def quoted(term: str) -> str:
-    """Return a term as FTS5 reads it, so that no text is ever its syntax."""
-    return '"' + term.replace('"', '""') + '"'
-
-
 def _expression(asked: Asked, *, every: bool) -> str:
     """Return what FTS5 is asked for: memories with any of the words, or with every one; empty where none can have it.
 
     A stem with its accents never stands without the one that has none: asking for both finds no more.
     """
     known = {term for term in asked.terms if not term.startswith(STEM_MARK) or fold(term) == term}
-    wanted = [[term for term in word.terms if term in known] for word in asked.words]
+    wanted = [[term for term in word.terms if term in known] for word in (_required(asked) if every else asked.words)]
     if every:
         return all_of(wanted) if all(wanted) else ""
     found = _any_of(dict.fromkeys(term for group in wanted for term in group))
     return f"terms : ({found})" if found and not asked.ranking.neighbours else found
 
 
+def _required(asked: Asked) -> tuple[QueryWord, ...]:
+    """Return the words that a memory with every word must have: not a compound, whose parts are asked for too."""
+    return tuple(word for word in asked.words if not word.compound) or asked.words
+
+
+def _expired(conn: apsw.Connection, ids: Iterable[int], moment: str) -> set[int]:
+    rows = all_rows(
+        conn,
+        "SELECT j.value FROM json_each(?) j JOIN memories m ON m.id = j.value WHERE m.expires_at <= ?",
+        (json.dumps(list(ids)), moment),
+    )
+    return {memory_id for (memory_id,) in rows}
+
+
 def _any_of(terms: Iterable[str]) -> str:
-    return " OR ".join(map(quoted, terms))
+    return " OR ".join(map(fts5_string, terms))
 
 
-def _holding(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+def _document_frequencies(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
     """Return how many memories hold each term themselves; a term that none holds is left out."""
     rows = all_rows(
         conn,

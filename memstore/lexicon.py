@@ -22,16 +22,21 @@ class Lexicon:
 
     def lookup(self, spellings: Iterable[str]) -> Mapping[str, Word]:
         """Return what is known of spellings: from the file, else from the stemmers."""
-        wanted = set(spellings)
-        missing = wanted - self._known.keys()
+        # Another thread may begin a new memory of words meanwhile: this one goes by what it found.
+        known, found, missing = self._known, dict[str, Word](), set[str]()
+        for one in spellings:
+            if (word := known.get(one)) is not None:
+                found[one] = word
+            else:
+                missing.add(one)
         if missing:
-            found = self._read(missing)
-            found |= {one: word_of(one, self._languages) for one in missing - found.keys()}
-            if len(self._known) + len(found) > _MOST_IN_MEMORY:
-                self._known = {one: self._known[one] for one in wanted & self._known.keys()}
-            self._known.update(found)
-        known = self._known
-        return {one: known[one] for one in wanted}
+            new = self._read(missing)
+            new |= {one: word_of(one, self._languages) for one in missing - new.keys()}
+            if len(known) + len(new) > _MOST_IN_MEMORY:
+                known = self._known = {}
+            known.update(new)
+            found |= new
+        return found
 
     def respell(self, spellings: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """Return the accented spellings in the file of each word that the file does not have without accents."""
@@ -40,7 +45,7 @@ class Lexicon:
             rows = all_rows(
                 conn,
                 "SELECT s.folded, s.word FROM json_each(?) j JOIN stems s ON s.folded = j.value WHERE NOT EXISTS"
-                " (SELECT 1 FROM memory_terms_count c WHERE c.term = j.value AND c.col = 'terms') ORDER BY s.word",
+                " (SELECT 1 FROM memory_terms_count c WHERE c.term = s.folded AND c.col = 'terms') ORDER BY s.word",
                 (wanted,),
             )
         found: dict[str, tuple[str, ...]] = {}
@@ -50,7 +55,7 @@ class Lexicon:
 
     def keep(self, conn: apsw.Connection, spellings: Iterable[str]) -> set[str]:
         """Write what is known of the words of memories into the file; return those that were new to it."""
-        new = set(spellings) - self._kept
+        new = {one for one in spellings if one not in self._kept}
         known = self.lookup(new)
         conn.executemany(
             "INSERT OR IGNORE INTO stems (word, stems, folded, folded_stems) VALUES (?, ?, ?, ?)",
@@ -70,7 +75,7 @@ class Lexicon:
         """Note that words are in the file, once the transaction of `keep` is."""
         if len(self._kept) + len(spellings) > _MOST_IN_MEMORY:
             self._kept = set()
-        self._kept = self._kept | spellings
+        self._kept.update(spellings)
 
     def _read(self, spellings: set[str]) -> dict[str, Word]:
         wanted = json.dumps(list(spellings))

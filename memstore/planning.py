@@ -96,7 +96,7 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
     return Write(planner=plan, identity=memory_id, size=len(changes.get("text", "")))
 
 
-def restoring(row: Row, exported: tuple[str, ...], above: int) -> Write:
+def restoring(exported_row: Row, exported: tuple[str, ...], above: int) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
     Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
@@ -105,7 +105,7 @@ def restoring(row: Row, exported: tuple[str, ...], above: int) -> Write:
     """
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
-        given = entities.resolved(conn, exported)
+        row, given = _placed(conn, exported_row), entities.resolved(conn, exported)
         by_id = memories.get(conn, row.id) if row.id is not None else None
         before = by_id if by_id is not None and _same_memory(by_id, row) else None
         if before is None:
@@ -124,7 +124,15 @@ def restoring(row: Row, exported: tuple[str, ...], above: int) -> Write:
             return Plan(before=before, after=before, given=given_before, outcome="unchanged")
         return Plan(before=before, after=after, given=given, outcome="updated")
 
-    return Write(planner=plan, identity=(row.namespace, row.key) if row.key else row.content_hash, size=len(row.text))
+    one = exported_row
+    return Write(planner=plan, identity=(one.namespace, one.key) if one.key else one.content_hash, size=len(one.text))
+
+
+def _placed(conn: apsw.Connection, row: Row) -> Row:
+    """Return a row of a thread with its place in it, at the end where it has none."""
+    if row.thread is None or row.position is not None:
+        return row
+    return dataclasses.replace(row, position=memories.end_of_thread(conn, row.namespace, row.thread))
 
 
 def _same_memory(one: Row, other: Row) -> bool:

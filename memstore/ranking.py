@@ -41,15 +41,15 @@ class BM25:
         """Whether FTS5, whose k1 is 1.2 and b 0.75, finds the best memories of this ranking near the top of its own."""
         return 0.4 <= self.k1 <= 3 and self.b >= 0.2
 
-    def idf(self, holding: int, memories: int) -> float:
+    def idf(self, document_frequency: int, memories: int) -> float:
         """Return ln(1 + (N - n + 0.5) / (n + 0.5)) for a term that n of N memories hold; above 0."""
-        return math.log(1 + (memories - holding + 0.5) / (holding + 0.5))
+        return math.log(1 + (memories - document_frequency + 0.5) / (document_frequency + 0.5))
 
-    def frequency(self, count: Values, length: Values, mean: float) -> Values:
+    def normalised_frequency(self, count: Values, length: Values, mean: float) -> Values:
         """Return how often a term stands in a text of mean length that is as rich in it; the shapes broadcast."""
         return count / (1 - self.b + self.b * length / mean)
 
-    def factor(self, frequency: Values) -> Values:
+    def saturated(self, frequency: Values) -> Values:
         """Return what a frequency multiplies the idf by: 0 for 0, 1 for 1, k1 + 1 at most."""
         return np.divide(
             frequency * (self.k1 + 1), frequency + self.k1, out=np.zeros_like(frequency), where=frequency > 0
@@ -60,22 +60,22 @@ class BM25:
 class TFIDF:
     """The classic TF-IDF, (1 + ln tf) · (ln(N / (1 + n)) + 1): no saturation, no length, no neighbours.
 
-    Source: Salton and Buckley, Term-weighting approaches in automatic text retrieval (1988); the smoothed idf as in
-    scikit-learn before version 0.19.
+    Sources: Salton and Buckley, Term-weighting approaches in automatic text retrieval (1988); the idf is that of
+    Lucene's ClassicSimilarity before version 6.
     """
 
     neighbours: ClassVar[float] = 0.0
     like_fts5: ClassVar[bool] = False
 
-    def idf(self, holding: int, memories: int) -> float:
+    def idf(self, document_frequency: int, memories: int) -> float:
         """Return ln(N / (1 + n)) + 1 for a term that n of N memories hold; below 1 where all hold it."""
-        return math.log(memories / (1 + holding)) + 1
+        return math.log(memories / (1 + document_frequency)) + 1
 
-    def frequency(self, count: Values, length: Values, mean: float) -> Values:  # noqa: ARG002
+    def normalised_frequency(self, count: Values, length: Values, mean: float) -> Values:  # noqa: ARG002
         """Return the count as it is."""
         return count
 
-    def factor(self, frequency: Values) -> Values:
+    def saturated(self, frequency: Values) -> Values:
         """Return 1 + ln tf, 0 for 0."""
         return np.where(frequency > 0, 1 + np.log(np.maximum(frequency, 1)), 0.0)
 

@@ -44,7 +44,7 @@ class Question:
 
 @dataclass(slots=True, kw_only=True)
 class _Scored:
-    """What a signal found and, once complete, what it says of every candidate: raw score by memory id."""
+    """What a signal found, and what gives its raw score of any candidates by memory id."""
 
     found: Candidates
     complete: Callable[[Sequence[int]], Mapping[int, float]]
@@ -72,13 +72,15 @@ class Searcher:
                 asked_words = self._analyser.query(question.query)
             if not asked_words:
                 return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
-            to_keyword = keyword.ask(conn, asked_words, question.ranking)
-            condition = question.filter.condition(conn, checks.now())
+            moment = checks.now()
+            condition = question.filter.condition(conn, moment)
             asked = None
             if "semantic" in wanted and self._database.vectors_unavailable is not None:
                 skipped["semantic"] = self._database.vectors_unavailable
             elif "semantic" in wanted:
                 asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
+            with clock("keyword"):
+                to_keyword = keyword.ask(conn, asked_words, question.ranking, moment)
             scored: dict[str, _Scored] = {}
             pending = 0
             # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
@@ -224,7 +226,7 @@ class _Clock:
         try:
             yield
         finally:
-            self.timings[stage] = (time.perf_counter() - start) * 1000
+            self.timings[stage] = self.timings.get(stage, 0.0) + (time.perf_counter() - start) * 1000
 
 
 def signal_names(signals: Any) -> tuple[str, ...] | None:
@@ -325,8 +327,8 @@ def _passages(
     found: dict[int, Passage] = {}
     for memory_id, own in spans.items():
         text = there[memory_id].text
-        wanted = [whole_word(fold(word)) for word in matched.get(memory_id, ())]
         chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
+        wanted = [whole_word(fold(word)) for word in matched.get(memory_id, ())] if len(own) > 1 else []
         most = _held(text, chosen, wanted) if len(own) > 1 else 1
         if not most and wanted:
             for span in own:

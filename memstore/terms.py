@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import apsw
 
 from memstore import checks, entities, keyword, memories
-from memstore.analysis import Analyser
+from memstore.analysis import Analyser, fold
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
@@ -73,14 +73,17 @@ class Terms:
         with self._database.write() as conn:
             terms = {entities.key(spelling): term for term in _all(conn) for spelling in (term.name, *term.aliases)}
             one, other = terms.get(entities.key(name)), terms.get(entities.key(into))
-            target = into if other is None else other.name
+            there = entities.named(conn, into)
+            target = other.name if other is not None else into if there is None else there.name
             if entities.key(name if one is None else one.name) == entities.key(target):
                 raise InvalidInputError(f"{name!r} and {into!r} are one entity already; nothing was merged.")
             spellings = (name,) if one is None else (one.name, *one.aliases)
             if one is not None:
                 conn.execute("DELETE FROM entity_terms WHERE name = ?", (one.name,))
-            kind = entities.kind(conn, target) or "term" if other is None else other.kind
-            _put(conn, Term(name=target, kind=kind, aliases=spellings))
+            kinds = [term.kind for term in (other, one) if term is not None]
+            if there is not None and there.kind not in ("name", "given"):
+                kinds.append(there.kind)
+            _put(conn, Term(name=target, kind=[*kinds, "term"][0], aliases=spellings))
             term = next(term for term in _all(conn) if entities.key(term.name) == entities.key(target))
         self._relink((term.name, *term.aliases))
         return term
@@ -106,14 +109,22 @@ class Terms:
                 rows = {one: memories.get(conn, one) for one in ids[start : start + _RELINKED_AT_ONCE]}
             found = {one: found_in(row, known, self._recogniser) for one, row in rows.items() if row is not None}
             with self._database.write() as conn:
+                if (learnt := entities.known_terms(conn)) != known:
+                    # Someone else has taught or merged terms meanwhile.
+                    found = {
+                        one: found_in(row, learnt, self._recogniser) for one, row in rows.items() if row is not None
+                    }
                 for one, names in found.items():
                     # A memory that was changed meanwhile was linked by whoever changed it.
                     if memories.get(conn, one) == rows[one]:
                         entities.index(conn, one, names, entities.given(conn, one))
 
     def _holding(self, conn: apsw.Connection, spelling: str) -> builtins.list[int]:
-        """Return the memories that hold every word of a spelling in some form: those that can mention it."""
-        wanted = [word.terms for word in self._analyser.all_words(spelling)]
+        """Return the memories that hold every word of a spelling in some form: those that can mention it.
+
+        Folded, as names are compared: `PagBank` is also one word, and `pagbank` has no parts.
+        """
+        wanted = [word.terms for word in self._analyser.all_words(fold(spelling))]
         if not wanted:
             return []
         rows = all_rows(

@@ -88,6 +88,7 @@ class Writer:
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
         new_words: set[str] = set()
+        cleared: dict[int, Memory] = {}
         with self._database.write() as conn:
             stale = _Stale()
             self._purge(conn, stale)
@@ -102,6 +103,9 @@ class Writer:
             for planner in planners:
                 plan = planner(conn, now())
                 if plan.expired is not None:
+                    if plan.expired in {memory_id for memory_id, _ in done}:
+                        # It came expired and with this batch: it is told of all the same.
+                        cleared |= memories.read(conn, [plan.expired])
                     self._remove(conn, plan.expired, stale)
                 if plan.outcome == "unchanged":
                     assert plan.after.id is not None
@@ -126,7 +130,7 @@ class Writer:
                 new_words |= self._lexicon.keep(conn, ready.words)
                 self._index(conn, row, ready, plan.given, space, vectors)
             stale.renew(conn)
-            written = memories.read(conn, {memory_id for memory_id, _ in done})
+            written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
         self._lexicon.kept(new_words)
         if unprepared:
             self._spaces.catch_up(unprepared)
@@ -193,7 +197,7 @@ class _Stale:
         """Write the rows that are stale, once each, for the memories that are still there."""
         for memory_id in sorted(self._rows):
             if keyword.indexed(conn, memory_id):
-                keyword.place(conn, memory_id, threads.beside(conn, threads.place(conn, memory_id)))
+                keyword.write_row(conn, memory_id, threads.beside(conn, threads.place(conn, memory_id)))
 
 
 def found_in(row: Row, known: Mapping[str, Entity], recogniser: Recogniser | None) -> Mentions:

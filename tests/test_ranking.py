@@ -73,7 +73,7 @@ QUERIES = [
 def value(ranking: BM25 | TFIDF, count: float, length: float, mean: float) -> float:
     """Return what a term in a memory multiplies its idf by."""
     counts, lengths = np.array([float(count)]), np.array([float(length)])
-    return float(ranking.factor(ranking.frequency(counts, lengths, mean))[0])
+    return float(ranking.saturated(ranking.normalised_frequency(counts, lengths, mean))[0])
 
 
 def filled(store: MemoryStore, notes: Iterable[str] = NOTES, **fields) -> MemoryStore:

@@ -45,10 +45,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWord:
-    """One word of a query and the terms that it may stand under in the index."""
+    """One word of a query and the terms that it may stand under in the index; a compound's parts are words too."""
 
     word: str
     terms: tuple[str, ...]
+    compound: bool = False
 
 
 # Where words are looked up: what a file has learnt, or the stemmers themselves.
@@ -134,7 +135,7 @@ class Analyser:
 
     def all_words(self, text: str) -> tuple[QueryWord, ...]:
         """Return the distinct words of a text, function words too, and the terms of each in a memory that holds it."""
-        return self._asked(text, frozenset())
+        return tuple(word for word in self._asked(text, frozenset()) if not word.compound)
 
     def _asked(self, text: str, stopped: frozenset[str]) -> tuple[QueryWord, ...]:
         found: dict[str, QueryWord] = {}
@@ -144,11 +145,15 @@ class Analyser:
             if len(order) >= MOST_QUERY_WORDS:
                 break
             for whole in compounds(piece):
+                if len(order) >= MOST_QUERY_WORDS:
+                    break
                 if whole not in stopped:
                     as_written = piece if whole == term(piece) else whole
-                    found.setdefault(whole, QueryWord(word=as_written, terms=(whole,)))
+                    found.setdefault(whole, QueryWord(word=as_written, terms=(whole,), compound=True))
                     order[whole] = None
             for word in words(piece):
+                if len(order) >= MOST_QUERY_WORDS:
+                    break
                 # A mark that stands alone folds to nothing.
                 if (spelling := exact(word)) and term(word) not in stopped:
                     spelt.setdefault(spelling, word)
@@ -170,7 +175,7 @@ class Analyser:
 def weight(one: str) -> float:
     """Return what a term of the index counts for, a plain word counting 2: 1 as spelt and 1 as stemmed."""
     if one.startswith(STEM_MARK):
-        return 1.0 if one.isascii() or fold(one) == one else _ACCENT_WEIGHT
+        return 1.0 if fold(one) == one else _ACCENT_WEIGHT
     if _CODE.match(one) and one.isalnum():
         return _CODE_WEIGHT
     if not one.isalnum() and len(one) > 1 and _HAS_LETTER.search(one):

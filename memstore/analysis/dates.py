@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import lru_cache
 
 import regex
 
@@ -49,17 +50,24 @@ def written(text: str) -> Iterator[tuple[int, int, str]]:
     if not _DIGIT.search(text):
         return
     # Folding must keep each character's place, or the places that are found are those of another text.
-    folded = fold(text) if text.isascii() else "".join(one if len(fold(one)) != 1 else fold(one) for one in text)
-    taken: list[tuple[int, int]] = []
-    for form in _WRITTEN:
-        for match in form.finditer(folded):
-            start, stop = match.span()
-            if any(start < end and begin < stop for begin, end in taken):
-                continue
-            found = _iso(match.groupdict())
-            if found is not None:
-                taken.append((start, stop))
-                yield start, stop, found
+    folded = fold(text) if text.isascii() else "".join(_folded(one) for one in text)
+    found = [
+        (*match.span(), day)
+        for form in _WRITTEN
+        for match in form.finditer(folded)
+        if (day := _iso(match.groupdict())) is not None
+    ]
+    end = 0
+    for start, stop, day in sorted(found, key=lambda one: (one[0], -one[1])):
+        if start >= end:
+            yield start, stop, day
+            end = stop
+
+
+@lru_cache(maxsize=4_000)
+def _folded(character: str) -> str:
+    plain = fold(character)
+    return plain if len(plain) == 1 else character
 
 
 def _iso(parts: dict[str, str | None]) -> str | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from memstore import render
 from memstore.cli.support import Place, file_options, opened, print_json
@@ -17,6 +18,9 @@ from memstore.records import Term
 def entities(context: click.Context, place: Place, limit: int) -> None:
     """Show who and what is mentioned most, with in how many memories; or see the commands below."""
     if context.invoked_subcommand is not None:
+        given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError(f"give options after the command: memstore entities {context.invoked_subcommand} …")
         return
     with opened(place, must_exist=True) as store:
         found = store.entities(limit=limit)

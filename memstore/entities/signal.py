@@ -9,18 +9,19 @@ from dataclasses import dataclass
 import apsw
 
 from memstore.analysis import exact, pieces, term
-from memstore.database import all_rows, one_value
+from memstore.database import all_rows, fts5_string, one_value
 from memstore.entities.finding import Mentions, Recogniser, find, grams, is_function_word, key
 from memstore.filters import Condition
 from memstore.records import Candidates, Entity
 
 _LONGEST_GRAM = 6
+_AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
 # A query is a question or a pasted page; entities past its first two thousand words are not looked up.
 _MOST_QUERY_PIECES = 2_000
 # A mention counts unless it is in doubt and nothing else says that there is such an entity.
 COUNTS = (
-    "(NOT l.doubtful OR EXISTS"
-    " (SELECT 1 FROM memory_entities sure WHERE sure.entity_id = l.entity_id AND NOT sure.doubtful))"
+    "(l.doubtful = 0 OR EXISTS"
+    " (SELECT 1 FROM memory_entities sure WHERE sure.entity_id = l.entity_id AND sure.doubtful = 0))"
 )
 
 
@@ -33,13 +34,14 @@ class QueryEntity:
     rarity: float
 
 
-def known_terms(conn: apsw.Connection) -> dict[str, Entity]:
-    """Return the user's own terms, by the key of each spelling."""
-    rows = all_rows(conn, "SELECT key, name, kind FROM entity_terms")
+def known_terms(conn: apsw.Connection, spellings: Iterable[str] | None = None) -> dict[str, Entity]:
+    """Return the user's own terms, all or those of some spellings, by the key of each spelling."""
+    some, values = ("", ()) if spellings is None else (_AMONG, (json.dumps(sorted(spellings)),))
+    rows = all_rows(conn, f"SELECT key, name, kind FROM entity_terms{some}", values)
     return {spelling: Entity(name=name, kind=kind) for spelling, name, kind in rows}
 
 
-def index(conn: apsw.Connection, memory_id: int, found: Mentions, given: Iterable[str]) -> None:
+def index(conn: apsw.Connection, memory_id: int, found: Mentions, given: Sequence[str]) -> None:
     """Link a memory to the entities found in it and to those the caller gave, in place of its links before."""
     before = _unlink(conn, memory_id)
     # What the user has merged into another entity is that one, whoever names it.
@@ -79,9 +81,11 @@ def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
 
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
     """Return the entities of a query that the store knows: found in it, or named in it however they are spelt."""
-    head = " ".join(piece for piece, _ in _first(pieces(unicodedata.normalize("NFC", text)), _MOST_QUERY_PIECES))
-    written = find(head, known_terms(conn), recogniser).sure
-    named = {gram for gram in grams(head, _LONGEST_GRAM) if not is_function_word(gram)}
+    text = unicodedata.normalize("NFC", text)
+    head = text[: max((start + len(piece) for piece, start in _first(pieces(text), _MOST_QUERY_PIECES)), default=0)]
+    spelt = set(grams(head, _LONGEST_GRAM))
+    written = find(head, known_terms(conn, spelt), recogniser).sure
+    named = {gram for gram in spelt if not is_function_word(gram)}
     rows = all_rows(
         conn,
         "SELECT e.id, e.key, e.name, e.kind, count(*) FROM json_each(?) j JOIN entities e ON e.key = j.value"
@@ -98,7 +102,7 @@ def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = N
 
 def _mostly_a_name(conn: apsw.Connection, name: str, mentions: int) -> bool:
     """Say whether most memories that hold a word use it as a name: `mar` is no name for the sake of one `Mar`."""
-    spellings = " OR ".join('"' + spelling.replace('"', '""') + '"' for spelling in {exact(name), term(name)})
+    spellings = " OR ".join(map(fts5_string, {exact(name), term(name)}))
     holding = one_value(
         conn, "SELECT count(*) FROM memory_terms WHERE memory_terms MATCH ?", (f"terms : ({spellings})",)
     )
@@ -174,7 +178,7 @@ def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:
 
 def mentioning(conn: apsw.Connection, name: str, moment: str, limit: int) -> list[int] | None:
     """Return the memories that mention an entity at a time as stored, the newest first; None when there is no such."""
-    own = known_terms(conn).get(key(name))
+    own = known_terms(conn, [key(name)]).get(key(name))
     rows = all_rows(
         conn,
         "SELECT m.id FROM entities e JOIN memory_entities l ON l.entity_id = e.id JOIN memories m ON m.id = l.memory_id"
@@ -195,21 +199,22 @@ def linked(conn: apsw.Connection, name: str) -> list[int]:
     return [memory_id for (memory_id,) in rows]
 
 
-def kind(conn: apsw.Connection, name: str) -> str | None:
-    """Return what kind of entity memories mention under a name; None when it is none."""
-    found = one_value(conn, "SELECT kind FROM entities WHERE key = ?", (key(name),))
-    return None if found is None else str(found)
+def named(conn: apsw.Connection, name: str) -> Entity | None:
+    """Return the entity that memories mention under a name; None when there is none."""
+    rows = all_rows(conn, "SELECT name, kind FROM entities WHERE key = ?", (key(name),))
+    return Entity(name=rows[0][0], kind=rows[0][1]) if rows else None
 
 
-def resolved(conn: apsw.Connection, names: Iterable[str]) -> tuple[str, ...]:
+def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as the user knows them: a spelling of a known term gives the term's name."""
-    known = known_terms(conn)
+    keys = {key(name) for name in names}
+    known = known_terms(conn, keys) if keys else {}
     return tuple(dict.fromkeys(known[key(name)].name if key(name) in known else name for name in names))
 
 
 def count(conn: apsw.Connection) -> int:
     """Return how many entities memories mention without doubt."""
-    return int(one_value(conn, "SELECT count(DISTINCT entity_id) FROM memory_entities WHERE NOT doubtful"))
+    return int(one_value(conn, "SELECT count(DISTINCT entity_id) FROM memory_entities WHERE doubtful = 0"))
 
 
 def _unlink(conn: apsw.Connection, memory_id: int) -> list[int]:
