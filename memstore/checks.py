@@ -241,6 +241,11 @@ def encoded(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def same_metadata(one: str, other: str) -> bool:
+    """Say whether two stored metadata are equal, in whatever order their names stand; 1 and true differ."""
+    return json.dumps(decoded(one), sort_keys=True) == json.dumps(decoded(other), sort_keys=True)
+
+
 def digest(content: bytes) -> bytes:
     """Return the 16-byte hash that is kept beside texts, rows and vectors."""
     return hashlib.blake2b(content, digest_size=16).digest()

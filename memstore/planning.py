@@ -82,6 +82,8 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
         given_before = entities.given(conn, memory_id)
         given = entities.resolved(conn, changes["entities"]) if "entities" in changes else given_before
         fields = {name: value for name, value in changes.items() if name != "entities"}
+        if "metadata" in fields and checks.same_metadata(fields["metadata"], before.metadata):
+            fields["metadata"] = before.metadata
         after = dataclasses.replace(before, **fields)
         if after.thread is None:
             if fields.get("position") is not None:
