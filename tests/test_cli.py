@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from memstore import MemoryStore
+from memstore import MemoryStore, NewMemory, render
+from memstore.analysis import analyze
+from memstore.ranking import BM25
+from memstore.records import Term
 
 WORDS_ONLY = ("--embedder", "none")
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -359,3 +362,258 @@ def test_a_narrow_terminal_keeps_ids_and_dates_whole(tmp_path, width):
     assert lines[1].startswith("1   2025-03-31  Ana     a note")
     assert lines[1].rstrip().endswith("…")
     assert max(map(len, lines)) <= width
+
+
+def rows(said: str) -> list[list[str]]:
+    """Return the rows of a table as it is printed through a pipe."""
+    return [line.split("\t") for line in said.splitlines()]
+
+
+def test_analyze_shows_each_step(run, tmp_path):
+    """Through a pipe the steps of the analysis are one row each; no memory file is needed for it, and none is made."""
+    done = run("analyze", "Falei com Ana sobre ERR-4018 e informações")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = rows(done.stdout)
+    steps = {row[0]: row[1] for row in shown if row[0]}
+    assert list(steps) == [
+        *("languages", "words", "stop words", "kept"),
+        *("Snowball (pt)", "stems (pt)", "codes", "as a memory", "as a query"),
+    ]
+    assert steps["languages"] == "pt"
+    assert steps["words"] == "falei com ana sobre err 4018 e informacoes"
+    assert steps["stop words"] == "com sobre e"
+    assert steps["codes"] == "err-4018"
+    assert "err-4018" in steps["as a memory"].split()
+    asked = [row[1] for row in shown[list(steps).index("as a query") :]]
+    assert [line.partition(":")[0] for line in asked] == ["Falei", "Ana", "ERR-4018", "ERR", "4018", "informações"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "text", "language"),
+    [
+        (["Falei com Ana sobre ERR-4018"], "", "Falei com Ana sobre ERR-4018", None),
+        (["the cards", "--language", "pt"], "", "the cards", "pt"),
+        (["-"], "\ufeffuma nota 🎉\n", "uma nota 🎉", None),
+        (["-", "--language", "es"], "una nota\r\n", "una nota", "es"),
+        ([""], "", "", None),
+    ],
+)
+def test_analyze_as_json(run, arguments, stdin, text, language):
+    """The JSON of an analysis is all of its steps, of a text given as argument or on standard input."""
+    done = run("analyze", *arguments, "--json", stdin=stdin.encode())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == render.record(analyze(text, language=language))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["x", "--language", "xx"], 1, "memstore: the language 'xx' is unknown; give one of pt, en, es.\n"),
+        ([], 2, "Missing argument 'TEXT'"),
+        (["x", "y"], 2, "unexpected extra argument"),
+        (["x", "--db", "a.db"], 2, "--db"),
+    ],
+)
+def test_analyze_misused(run, arguments, code, sentence):
+    """An unknown language is one sentence and exit code 1, wrong usage exit code 2, and nothing is analysed."""
+    done = run("analyze", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_entities_are_listed_with_their_mentions(run, tmp_path):
+    """What is mentioned most comes first, with in how many memories and of what kind; as JSON the same."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add_many([NewMemory(text="we pay with Stripe, says Ana"), NewMemory(text="Ana paid R$ 18,90")])
+    expected = [["2", "name", "Ana"], ["1", "money", "R$ 18,90"], ["1", "name", "Stripe"]]
+    assert rows(quiet(run, "entities")) == expected
+    assert rows(quiet(run, "entities", "-k", "1")) == expected[:1]
+    assert json.loads(quiet(run, "entities", "--json", "--limit", "2")) == [
+        {"name": name, "kind": kind, "mentions": int(mentions)} for mentions, kind, name in expected[:2]
+    ]
+
+
+def test_entities_show_lists_the_memories_that_mention_one(run, tmp_path):
+    """The memories that mention a name are listed the newest first, by any spelling of it."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add("we use stripe", created_at="2024-05-08T10:00Z")
+        store.add("stp is down", created_at="2024-05-09T10:00Z", author="Ana")
+        store.terms.add("Stripe", aliases=["stp"])
+    assert [row[-1] for row in rows(quiet(run, "entities", "show", "STRIPE"))] == ["stp is down", "we use stripe"]
+    assert [row[-1] for row in rows(quiet(run, "entities", "show", "stp", "-k", "1"))] == ["stp is down"]
+    shown = json.loads(quiet(run, "entities", "show", "stripe", "--json"))
+    assert [one["id"] for one in shown] == [2, 1]
+    assert shown[0]["entities"] == [{"name": "Ana", "kind": "person"}, {"name": "Stripe", "kind": "term"}]
+
+
+def test_names_are_taught_listed_merged_and_removed(run):
+    """A taught name is told with its kind and other spellings; merged names are one; a removed one is known no more."""
+    assert rows(quiet(run, "entities", "add", "Stripe", "--kind", "company", "-a", "stp", "--alias", "Stripe Inc")) == [
+        ["company", "Stripe", "Stripe Inc, stp"]
+    ]
+    assert rows(quiet(run, "entities", "add", "Zeta")) == [["term", "Zeta", ""]]
+    assert rows(quiet(run, "entities", "list")) == [["company", "Stripe", "Stripe Inc, stp"], ["term", "Zeta", ""]]
+    assert rows(quiet(run, "entities", "merge", "zeta", "STP")) == [["company", "Stripe", "Stripe Inc, Zeta, stp"]]
+    assert quiet(run, "entities", "remove", "stripe") == "stripe is known no more\n"
+    assert quiet(run, "entities", "list") == ""
+
+
+def test_names_as_json(run):
+    """With --json what is taught, listed, merged and removed is one JSON document and nothing else."""
+    stripe = {"name": "Stripe", "kind": "company", "aliases": ["stp"]}
+    added = quiet(run, "entities", "add", "Stripe", "--kind", "company", "-a", "stp", "--json")
+    assert json.loads(added) == [stripe]
+    quiet(run, "entities", "add", "Zeta", "--json")
+    assert json.loads(quiet(run, "entities", "list", "--json")) == [
+        stripe,
+        {"name": "Zeta", "kind": "term", "aliases": []},
+    ]
+    assert json.loads(quiet(run, "entities", "merge", "Zeta", "Stripe", "--json")) == [
+        {**stripe, "aliases": ["Zeta", "stp"]}
+    ]
+    assert json.loads(quiet(run, "entities", "remove", "Stripe", "--json")) == {"removed": "Stripe"}
+    assert json.loads(quiet(run, "entities", "list", "--json")) == []
+
+
+def test_taught_names_reach_the_memories_that_are_there(run, tmp_path):
+    """A name that is taught is found at once in what was stored before, and in a question."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add_many([NewMemory(text="o pag seguro caiu"), NewMemory(text="nada de novo")])
+    quiet(run, "entities", "add", "PagSeguro", "--kind", "company", "--alias", "pag seguro")
+    assert rows(quiet(run, "entities")) == [["1", "company", "PagSeguro"]]
+    (hit,) = json.loads(quiet(run, "search", "pagseguro?", "--signal", "entity", "--json"))["hits"]
+    assert (hit["memory"]["text"], hit["entities"]) == ("o pag seguro caiu", ["PagSeguro"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-k", "0"], "limit is 0"),
+        (["show", "Nobody"], "no memory mentions 'Nobody', and it is no known term"),
+        (["show", ""], "name is empty"),
+        (["add", ""], "name is empty"),
+        (["add", "Other", "-a", "STP"], "'stp' is a spelling of the term 'Stripe' already; remove that first"),
+        (["add", "Other", "-a", ""], "aliases is empty"),
+        (["remove", "Nobody"], "the term 'Nobody' is not known; nothing was removed"),
+        (["remove", "stp"], "the term 'stp' is not known; nothing was removed"),
+        (["merge", "stp", "Stripe"], "'stp' and 'Stripe' are one entity already; nothing was merged"),
+        (["merge", "Ana", ""], "into is empty"),
+        (["add", "--file", "nowhere.txt"], "nowhere.txt can't be read"),
+        (["add", "--file", "."], "can't be read"),
+    ],
+)
+def test_an_error_of_entities_is_one_sentence_and_exit_code_1(run, tmp_path, arguments, sentence):
+    """What is unknown, empty or taken is one sentence on standard error, exit code 1, and changes nothing."""
+    taught = Term(name="Stripe", aliases=("stp",))
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.terms.add_many([taught])
+    done = run("entities", *arguments, "--embedder", "none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("memstore: ")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        assert store.terms.list() == [taught]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["add"], ["add", "Stripe", "--file", "x"], ["show"], ["remove"], ["merge", "a"], ["nonsense"]]
+)
+def test_wrong_usage_of_entities_is_exit_code_2(run, arguments):
+    """Wrong usage of the commands for entities is exit code 2 with the usage, and makes no file."""
+    done = run("entities", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_entities_that_only_read_make_no_file(run, tmp_path):
+    """A mistyped path is said by every command that only reads or changes names, and no file is made for it."""
+    for verb in ([], ["show", "x"], ["list"], ["remove", "x"], ["merge", "x", "y"]):
+        done = run("entities", *verb, "--db", str(tmp_path / "mistyped.db"))
+        assert done.returncode == 1
+        assert "there is no memory file at" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_from_a_file(run, tmp_path):
+    """A text file of names is taught at once; a line that names no kind has the one of --kind; twice is as once."""
+    text = "\ufeff# companies\r\nStripe (company): stp\r\n\r\nSão Paulo\r\n"
+    (tmp_path / "names.txt").write_bytes(text.encode())
+    expected = [["company", "Stripe", "stp"], ["place", "São Paulo", ""]]
+    for _ in range(2):
+        assert rows(quiet(run, "entities", "add", "--file", "names.txt", "--kind", "place")) == expected
+    assert sorted(rows(quiet(run, "entities", "list"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"Stripe\n\n(oops)\n", "line 3 is '(oops)'; write it as Name (kind): alias, alias."),
+        (b"New\nOther: PAGBANK\n", "'PagBank' is a spelling of the term 'PagBank' already"),
+        (b"One: same\nTwo: same\n", "'same' is a spelling of the term 'One' already"),
+        (b"Stripe\n\xff\xfe\n", "names.txt is not UTF-8 text (byte 7)"),
+    ],
+)
+def test_a_bad_file_of_names_teaches_none(run, tmp_path, content, sentence):
+    """A file with a line that can't be taken is refused whole, with what is wrong in it."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.terms.add("PagBank")
+    (tmp_path / "names.txt").write_bytes(content)
+    done = run("entities", "add", "--file", "names.txt", "--embedder", "none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        assert store.terms.list() == [Term(name="PagBank")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ranking"),
+    [
+        ([], BM25()),
+        (["--ranking", "bm25"], BM25()),
+        (["--ranking", "tf-idf"], "tf-idf"),
+        (["--k1", "0"], BM25(k1=0)),
+        (["--b", "0", "--ranking", "bm25"], BM25(b=0)),
+        (["--k1", "2.5", "--b", "1"], BM25(k1=2.5, b=1)),
+    ],
+)
+def test_search_takes_a_ranking(run, tmp_path, arguments, ranking):
+    """A search ranks keywords as it is asked to: it gives the scores that the library gives."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none", ranking=ranking) as store:
+        for text in (
+            "printer, printer, printer",
+            "the printer on the second floor of the old building",
+            "no word of it",
+        ):
+            store.add(text)
+        expected = {hit.memory.id: hit.signals["keyword"].raw for hit in store.search("printer", signals=["keyword"])}
+    found = json.loads(quiet(run, "search", "printer", "--signal", "keyword", "--json", *arguments))
+    assert {hit["memory"]["id"]: hit["signals"]["keyword"]["raw"] for hit in found["hits"]} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--k1", "-1"], 1, "memstore: k1 is -1.0; give a number from 0 to 1000."),
+        (["--k1", "1001"], 1, "memstore: k1 is 1001.0; give a number from 0 to 1000."),
+        (["--k1", "nan"], 1, "memstore: k1 is nan; give a number from 0 to 1000."),
+        (["--b", "1.1"], 1, "memstore: b is 1.1; give a number from 0 to 1."),
+        (["--b", "-0.1"], 1, "memstore: b is -0.1; give a number from 0 to 1."),
+        (["--ranking", "nope"], 1, "memstore: the ranking 'nope' is unknown; give one of bm25, tf-idf."),
+        (["--ranking", ""], 1, "memstore: the ranking '' is unknown; give one of bm25, tf-idf."),
+        (["--ranking", "tf-idf", "--k1", "1"], 2, "--k1 and --b are parameters of bm25."),
+        (["--ranking", "tf-idf", "--b", "0"], 2, "--k1 and --b are parameters of bm25."),
+        (["--k1", "much"], 2, "'much' is not a valid float"),
+        (["--b"], 2, "requires an argument"),
+    ],
+)
+def test_a_misused_ranking(run, tmp_path, arguments, code, sentence):
+    """A parameter out of its range or an unknown ranking is one sentence and exit code 1, wrong usage exit code 2."""
+    MemoryStore(tmp_path / "cli.db", embedder="none").close()
+    done = run("search", "note", "--embedder", "none", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,11 +6,17 @@ import pytest
 
 from memstore import InvalidInputError, Memory, MemoryStore, NewMemory, NotFoundError, entities
 from memstore.entities import find, key, rarity
-from memstore.records import Entity
+from memstore.exchange import read_terms
+from memstore.records import Entity, Term
 
 
 def names(text: str) -> dict[str, str]:
-    return {entity.name: entity.kind for entity in find(text).values()}
+    """Return the entities of a text that are in no doubt, with their kinds."""
+    return {entity.name: entity.kind for entity in find(text).sure.values()}
+
+
+def doubtful(text: str) -> list[str]:
+    return [entity.name for entity in find(text).doubtful.values()]
 
 
 def mentioned(memory: Memory | None) -> list[str]:
@@ -37,8 +43,26 @@ def raw(store: MemoryStore, query: str, **options) -> dict[str, float | None]:
         ("Maria da Silva ligou para João", ["Maria da Silva", "João"]),
         ("the report on NASA", ["NASA"]),
         ("NASA launched", ["NASA"]),
+        ("fui ao Rio de Janeiro", ["Rio de Janeiro"]),
+        ("o José da Silva e Souza", ["José da Silva e Souza"]),
+        ("ouvi Ludwig van Beethoven", ["Ludwig van Beethoven"]),
+        ("li Simone de Beauvoir, depois Charles de Gaulle", ["Simone de Beauvoir", "Charles de Gaulle"]),
+        ("vi Maria dos Anjos", ["Maria dos Anjos"]),
+        ("saw Osama bin Ali and Otto von Bismarck", ["Osama bin Ali", "Otto von Bismarck"]),
+        ("είδα τον Γιώργο Παπαδόπουλο", ["Γιώργο Παπαδόπουλο"]),
+        ("տեսա Արմեն Սարգսյանին", ["Արմեն Սարգսյանին"]),
+        ("gặp Nguyễn Văn An", ["Nguyễn Văn An"]),
+        ("vi o Ｊｏãｏ", ["Ｊｏãｏ"]),
+        ("fui a Sa\u0303o Paulo", ["São Paulo"]),
+        ("a Ana, o Beto; com Carla", ["Ana", "Beto", "Carla"]),
+        ("saw Ana and Beto", ["Ana", "Beto"]),
+        ("o iPhone da McDonald", ["McDonald"]),
+        ("os alunos de Luis XIV", ["Luis XIV"]),
         ("eu acho que não", []),
         ("I think so and I am", []),
+        ("o plano b e a opção C", []),
+        ("on Monday, in May, em Maio", []),
+        ("paguei em R$ e US$", []),
     ],
 )
 def test_names(text, expected):
@@ -49,25 +73,91 @@ def test_names(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "sure", "in_doubt"),
     [
-        ("Ontem falei com ela.", []),
-        ("Falei com ela. Depois saí.", []),
-        ("A Ana ligou.", ["Ana"]),
-        ("Quando Maria chegou", ["Maria"]),
-        ("The Beatles", ["Beatles"]),
-        ("Ana ligou. Depois a Ana saiu.", ["Ana"]),
-        ("Ana ligou. Depois saiu.", []),
-        ("“Hoje não”, disse ela", []),
-        ("¿Cómo está?", []),
-        ("- Ontem choveu", []),
-        ("Django rocks", []),
-        ("we use Django", ["Django"]),
+        ("Falei com ela. Depois saí.", [], ["Falei"]),
+        ("A Ana ligou.", ["Ana"], []),
+        ("Quando Maria chegou", ["Maria"], []),
+        ("The Beatles", ["Beatles"], []),
+        ("Ana ligou. Depois a Ana saiu.", ["Ana"], []),
+        ("Ana ligou. Depois saiu.", [], ["Ana"]),
+        ("¿Cómo está?", [], []),
+        ("Django rocks", [], ["Django"]),
+        ("we use Django", ["Django"], []),
+        ("Ana: oi", [], ["Ana"]),
+        ("disse isso: Ana", [], ["Ana"]),
+        ("é isso? Ana", [], ["Ana"]),
+        ("é isso… Ana", [], ["Ana"]),
+        ("“Ana não”, disse ela", [], ["Ana"]),
+        ("¿Ana?", [], ["Ana"]),
+        # An emoji ends a sentence, and begins none itself.
+        ("🎉 Ana chegou", [], ["Ana"]),
+        ("chegou 🎉 Ana viu", [], ["Ana"]),
+        ("chegou 👨‍👩‍👧 Ana viu", [], ["Ana"]),
+        # A line of its own, after an empty one or behind the mark of a list.
+        ("chegou\n\nAna viu", [], ["Ana"]),
+        ("chegou.\nAna viu", [], ["Ana"]),
+        ("- Ana viu", [], ["Ana"]),
+        ("* Ana viu", [], ["Ana"]),
+        ("• Ana viu", [], ["Ana"]),
+        ("1. Ana viu", [], ["Ana"]),
+        ("# Ana", [], ["Ana"]),
+        ("> Ana viu", [], ["Ana"]),
+        ("\tAna viu", [], ["Ana"]),
+        # What stands inside a sentence.
+        ("vi, Ana", ["Ana"], []),
+        ("vi com\u00a0Ana", ["Ana"], []),
+        ("a conta (da empresa) Ana", ["Ana"], []),
+        # Other letters than the first tell a name by themselves.
+        ("IBM ligou", ["IBM"], []),
+        ("McDonald abriu", ["McDonald"], []),
+        # The first of several may only be the sentence's.
+        ("Chamamos Maria Silva", ["Chamamos Maria Silva", "Maria Silva"], []),
+        ("Quero Paris", ["Quero Paris"], ["Paris"]),
+        ("Ana Souza ligou", ["Ana Souza"], ["Souza"]),
     ],
 )
-def test_sentence_starts(text, expected):
-    """A single capitalised word that begins a sentence is no name, unless the text has it inside another."""
-    assert list(names(text)) == expected
+def test_sentence_starts(text, sure, in_doubt):
+    """A single capitalised word that begins a sentence is in doubt, unless the text has it inside another."""
+    assert (list(names(text)), doubtful(text)) == (sure, in_doubt)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hey John, how are you?", ["John"]),
+        ("Hey, John!", ["John"]),
+        ("Hi Ana Souza", ["Ana Souza"]),
+        ("Hello there", []),
+        ("Dear John", ["John"]),
+        ("Thanks, Maria.", ["Maria"]),
+        ("Thank you Beto", ["Beto"]),
+        ("Wow, John!", ["John"]),
+        ("Good morning Ana", ["Ana"]),
+        ("Sorry Ana", ["Ana"]),
+        ("Happy to see you", []),
+        ("Today Ana left", ["Ana"]),
+        ("Olá João", ["João"]),
+        ("Ola João", ["João"]),
+        ("Oi, Ana", ["Ana"]),
+        ("Obrigada Ana!", ["Ana"]),
+        ("Parabéns, Beto", ["Beto"]),
+        ("Bom dia, Ana", ["Ana"]),
+        ("Boa tarde", []),
+        ("Cara Ana", ["Ana"]),
+        ("Hoje Ana saiu", ["Ana"]),
+        ("Ontem a Ana saiu", ["Ana"]),
+        ("Hola, Álvaro", ["Álvaro"]),
+        ("Gracias Lucía", ["Lucía"]),
+        ("Querido Álvaro", ["Álvaro"]),
+        ("Buenos días, Lucía", ["Lucía"]),
+        ("Mañana Lucía viene", ["Lucía"]),
+        ("Monday Ana came", ["Ana"]),
+    ],
+)
+def test_what_is_said_before_a_name_is_no_part_of_it(text, expected):
+    """A greeting, a word of grammar or a day before a name at the beginning of a sentence is no name."""
+    assert (list(names(text)), doubtful(text)) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -91,16 +181,78 @@ def test_sentence_starts(text, expected):
         ("write to <ana@example.org>", "ana@example.org", "address"),
         ("ask @bia", "@bia", "handle"),
         ("isto é #decisão!", "#decisão", "tag"),
+        ("custa R$ 18,90 por mês", "R$ 18,90", "money"),
+        ("custa R$18,90.", "R$ 18,90", "money"),
+        ("custa r$ 1.234,56!", "R$ 1.234,56", "money"),
+        ("paid US$ 5 (in May)", "US$ 5", "money"),
+        ("paid $5.", "$ 5", "money"),
+        ("paid £1,200", "£ 1,200", "money"),
+        ("5 € only", "€ 5", "money"),
+        ("€5 only", "€ 5", "money"),
+        ("₹ 500", "₹ 500", "money"),
+        ("uns R$ 3 mil", "R$ 3 mil", "money"),
+        ("$ 2 million", "$ 2 million", "money"),
+        ("$10k a year", "$ 10k", "money"),
+        ("foram 18,90 reais", "18,90 reais", "money"),
+        ("it is 50 USD", "50 USD", "money"),
+        ("it is 5 dollars", "5 dollars", "money"),
+        ("em 8 de maio de 2023", "2023-05-08", "date"),
+        ("el 8 de mayo del 2023", "2023-05-08", "date"),
+        ("on May 8, 2023", "2023-05-08", "date"),
+        ("em 3/4/2025", "2025-04-03", "date"),
+        ("em 3.4.2025.", "2025-04-03", "date"),
+        ("em 2025-04-03", "2025-04-03", "date"),
+        ("em maio de 2023", "2023-05", "date"),
+        ("on 14 March", "--03-14", "date"),
     ],
 )
 def test_kinds(text, name, kind):
-    """Codes, paths, links, addresses, handles and tags are entities of their kind, without the punctuation around."""
-    assert names(text)[name] == kind
+    """Codes, paths, links, addresses, handles, tags, money and dates are entities of their kind, and nothing more."""
+    assert names(text) == {name: kind}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://ex.org/2023-05-08/Ana", {"https://ex.org/2023-05-08/Ana": "url"}),
+        ("see backup-2023-05-08.tar", {"backup-2023-05-08.tar": "path"}),
+        ("in src/v1.2.2023/Main.py", {"src/v1.2.2023/Main.py": "path"}),
+        ("write to ana.5.5.2023@ex.org", {"ana.5.5.2023@ex.org": "address"}),
+        (
+            "paguei R$ 5 em 8 de Maio de 2023 à Ana",
+            {"R$ 5": "money", "2023-05-08": "date", "Ana": "name"},
+        ),
+        ("May 8, 2023 or 8/5/2023", {"2023-05-08": "date"}),
+        ("version 10.0.0.1 and 1.2.2023.4", {}),
+    ],
+)
+def test_what_is_inside_a_longer_thing_is_nothing_by_itself(text, expected):
+    """A date in a link, a name in a path, a month in a date are no entities of their own."""
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "query", ["May 8, 2023", "08/05/2023", "(2023-05-08)", "8 de mayo del 2023", "que houve em 8 de maio de 2023?"]
+)
+def test_a_date_is_one_entity_however_it_is_written(words, query):
+    """A query with a date finds the memories that mention the day in any form or language."""
+    memory = words.add("pago em 8 de maio de 2023")
+    words.add("pago em 9 de maio de 2023")
+    assert memory.entities == (Entity(name="2023-05-08", kind="date"),)
+    assert raw(words, query, signals=["entity"]) == {memory.text: 1.0}
+
+
+@pytest.mark.parametrize(("text", "query"), [("R$ 18,90", "R$18,90?"), ("r$18,90", "R$ 18,90"), ("€5", "it was 5 €")])
+def test_money_is_one_entity_however_it_is_spaced(words, text, query):
+    """An amount of money is one entity with or without a blank, in any case, and with its sign on either side."""
+    words.add(f"custa {text} ao mês")
+    words.add("custa R$ 18,99 ao ano")
+    assert raw(words, query, signals=["entity"]) == {f"custa {text} ao mês": 1.0}
 
 
 @pytest.mark.parametrize("text", ["18,90", "tel 555-1234", "e/ou", "and/or", "a 3/4 share", "in 2025", "it's", "..."])
 def test_no_entities(text):
-    """Plain numbers, prices, dates and slashes between words are no entities."""
+    """Plain numbers, a year alone and slashes between words are no entities."""
     assert names(text) == {}
 
 
@@ -116,10 +268,43 @@ def test_known_terms_are_found_anywhere():
         "pagbank": Entity(name="PagSeguro", kind="company"),
         "pag bank": Entity(name="PagSeguro", kind="company"),
     }
-    assert find("we pay with stripe", known) == {"stripe": Entity(name="Stripe", kind="company")}
-    assert find("o PagBank caiu", known) == {"pagseguro": Entity(name="PagSeguro", kind="company")}
-    assert find("o pag bank caiu", known) == {"pagseguro": Entity(name="PagSeguro", kind="company")}
-    assert find("pin-striped, stripes", known) == {}
+    assert find("we pay with stripe", known).sure == {"stripe": Entity(name="Stripe", kind="company")}
+    assert find("o PagBank caiu", known).sure == {"pagseguro": Entity(name="PagSeguro", kind="company")}
+    assert find("o pag bank caiu", known).sure == {"pagseguro": Entity(name="PagSeguro", kind="company")}
+    assert find("pin-striped, stripes", known).sure == {}
+
+
+B85 = ["Ana", "banana", "Rio", "Rioja", "R", "C", "C++", "Go", "Django"]
+
+
+@pytest.mark.parametrize("taught", [True, False], ids=["known terms", "given entities"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Ana asked about Rio and Go", {"Ana", "Rio", "Go"}),
+        ("ana", {"Ana"}),
+        ("ANÁ?", {"Ana"}),
+        ("banana", {"banana"}),
+        ("ban", set()),
+        ("Rioja", {"Rioja"}),
+        ("RIO", {"Rio"}),
+        ("río", {"Rio"}),
+        ("written in r", {"R"}),
+        ("R or Go", {"R", "Go"}),
+        ("gopher, ergo", set()),
+        ("django", {"Django"}),
+        ("DJANGO, R or Go", {"Django", "R", "Go"}),
+        ("Djangos", set()),
+    ],
+)
+def test_short_names_are_whole_words_and_distinct(words, taught, query, expected):
+    """Ana is no piece of banana, Go none of Django and R none of Rio: a name is found whole, in any case and accent."""
+    if taught:
+        words.terms.add_many([Term(name=name) for name in B85])
+    words.add_many([NewMemory(text=f"note on {name}.", entities=[] if taught else [name]) for name in B85])
+    hits = words.search(query, k=20, signals=["entity"])
+    assert {name for hit in hits for name in hit.entities} == expected
+    assert {hit.memory.text for hit in hits} == {f"note on {name}." for name in expected}
 
 
 MIXED = ["ontem a Ana saiu", "comi uma banana", "moro em Rio", "vinho de Rioja", "uso C++ e nunca C", "I like Go"]
@@ -389,3 +574,397 @@ def test_bad_terms_are_refused(words, name, aliases):
     with pytest.raises(InvalidInputError):
         words.terms.add(name, aliases=aliases)
     assert words.terms.list() == []
+
+
+OPENER, INSIDE = "Ana saiu cedo", "ontem vi a Ana"
+
+
+def test_an_opener_alone_is_no_entity(words):
+    """A word that only opens sentences is in no list, of a memory or of the store, and nothing mentions it."""
+    assert words.add(OPENER).entities == ()
+    assert words.add("Ana voltou").entities == ()
+    assert words.entities() == []
+    assert words.stats().entities == 0
+    assert raw(words, "vi Ana", signals=["entity"]) == {}
+    with pytest.raises(NotFoundError, match="no memory mentions 'Ana'"):
+        words.mentions("Ana")
+
+
+@pytest.mark.parametrize(
+    "sure",
+    [
+        NewMemory(text=INSIDE),
+        NewMemory(text="oi", author="ana"),
+        NewMemory(text="oi", entities=["ANA"]),
+        NewMemory(text="Quando Ana volta?"),
+        NewMemory(text="Ana! A Ana!"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_an_opener_counts_where_another_memory_is_sure(words, sure, first):
+    """What opens a sentence counts once a memory says, is by or was given that name, in whichever order they came."""
+    for new in [sure, NewMemory(text=OPENER)] if first else [NewMemory(text=OPENER), sure]:
+        words.add_many([new])
+    words.add_many([NewMemory(text="nada"), NewMemory(text="nada mais")])
+    assert {memory.text for memory in words.mentions("Ana")} == {OPENER, sure.text}
+    assert all("ana" in map(key, mentioned(memory)) for memory in words.mentions("Ana"))
+    (entity,) = words.entities()
+    assert (key(entity.name), entity.mentions) == ("ana", 2)
+    assert raw(words, "Ana", signals=["entity"]).keys() == {OPENER, sure.text}
+
+
+@pytest.mark.parametrize(
+    "goes",
+    [
+        lambda store, id: store.delete(id),
+        lambda store, id: store.update(id, text="ontem vi a outra"),
+        lambda store, id: [store.update(id, expires_at="2000-01-01T00:00:00Z"), store.add("mais uma")],
+    ],
+    ids=["deleted", "changed", "expired"],
+)
+def test_an_opener_counts_no_more_when_no_other_memory_is_sure(words, goes):
+    """When the only memory that was sure of a name goes or changes, the sentences that begin with it count no more."""
+    opener, inside = words.add(OPENER), words.add(INSIDE)
+    words.add("nada")
+    assert mentioned(words.get(opener.id)) == ["Ana"]
+    goes(words, inside.id)
+    assert mentioned(words.get(opener.id)) == []
+    assert words.entities() == []
+    assert raw(words, "Ana", signals=["entity"]) == {}
+    words.add("de novo a Ana")
+    assert mentioned(words.get(opener.id)) == ["Ana"]
+
+
+def test_an_opener_that_was_given_is_sure(words):
+    """A word that opens a sentence is a name where the caller gave it, until the caller takes it away."""
+    memory = words.add(OPENER, entities=["ana"])
+    assert mentioned(memory) == ["ana"]
+    assert [one.id for one in words.mentions("Ana")] == [memory.id]
+    assert mentioned(words.update(memory.id, entities=[])) == []
+
+
+def test_a_known_term_is_sure_where_it_opens_a_sentence(words):
+    """A word that the user knows counts at the beginning of a sentence too, and not when it is known no more."""
+    memory = words.add("Django rocks")
+    words.terms.add("Django", kind="framework")
+    assert words.get(memory.id).entities == (Entity(name="Django", kind="framework"),)
+    words.terms.remove("django")
+    assert words.get(memory.id).entities == ()
+
+
+def test_mentions_are_the_newest_first(words):
+    """The memories that mention an entity come the newest first, by any spelling of it, up to the limit."""
+    words.terms.add("Stripe", aliases=["stp"])
+    days = {
+        "we use stripe": "2023-05-08T10:00Z",
+        "STP is down": "2023-05-10T10:00Z",
+        "Stripe is back": "2023-05-09T10:00Z",
+    }
+    for text, day in days.items():
+        words.add(text, created_at=day)
+    words.add("gone: stripe", expires_at="2000-01-01T00:00:00Z")
+    words.add("nothing of it")
+    expected = ["STP is down", "Stripe is back", "we use stripe"]
+    for name in ("Stripe", "stripe", "Stp", " STRIPE "):
+        assert [memory.text for memory in words.mentions(name)] == expected
+    assert [memory.text for memory in words.mentions("stp", limit=2)] == expected[:2]
+
+
+@pytest.mark.parametrize("name", ["Nobody", "Stri", "down", "b@x.org"])
+def test_no_memory_mentions_it(words, name):
+    """A name that no memory mentions and the user has not taught is said to be unknown, whole, as it was given."""
+    words.add("Stripe is down, says ana@x.org")
+    words.add("we use Stripe")
+    with pytest.raises(NotFoundError, match=f"no memory mentions '{name}', and it is no known term"):
+        words.mentions(name)
+
+
+def test_a_known_term_that_no_memory_mentions(words):
+    """A known term that no memory mentions yet is no error: there are none."""
+    words.terms.add("Stripe", aliases=["stp"])
+    assert words.mentions("stripe") == words.mentions("STP") == []
+
+
+@pytest.mark.parametrize(("name", "limit"), [("", 5), ("  ", 5), (None, 5), (7, 5), ("Ana", 0), ("Ana", True)])
+def test_bad_questions_for_mentions(words, name, limit):
+    """A name that is none, or a limit that is no number from 1 on, is refused."""
+    with pytest.raises(InvalidInputError):
+        words.mentions(name, limit=limit)
+
+
+def test_merging_what_memories_mention(words):
+    """A merged name is one more spelling: memories that mention it, by text, author or gift, mention the other then."""
+    said = words.add("falei com Carla")
+    wrote = words.add("tudo certo", author="Carla")
+    was_given = words.add("um bilhete", entities=["carla"])
+    opened = words.add("Carla saiu")
+    other = words.add("vi Carla Souza ontem")
+    words.add("nada")
+    term = words.terms.merge("CARLA", "Carla Souza")
+    assert (term.name, term.aliases) == ("Carla Souza", ("CARLA",))
+    every = [said.id, wrote.id, was_given.id, opened.id, other.id]
+    assert [mentioned(words.get(one)) for one in every] == [["Carla Souza"]] * 5
+    assert words.get(wrote.id).author == "Carla"
+    assert [(entity.name, entity.mentions) for entity in words.entities()] == [("Carla Souza", 5)]
+    assert sorted(memory.id for memory in words.mentions("carla")) == every
+    assert len(raw(words, "o que disse carla?", signals=["entity"])) == 5
+    assert mentioned(words.add("mais uma de Carla")) == ["Carla Souza"]
+
+
+def test_merging_two_known_terms(words):
+    """Two known terms that are merged are one, with the name and kind of the second and the spellings of both."""
+    memories = [words.add(f"we pay with {name}") for name in ("stripe", "stp", "paypal", "pay pal")]
+    words.terms.add("Stripe", kind="company", aliases=["stp"])
+    words.terms.add("Paypal", kind="bank", aliases=["pay pal"])
+    # Either may be named by any of its spellings.
+    term = words.terms.merge("STP", "Pay Pal")
+    assert (term.name, term.kind, set(term.aliases)) == ("Paypal", "bank", {"Stripe", "stp", "pay pal"})
+    assert words.terms.list() == [term]
+    for memory in memories:
+        assert words.get(memory.id).entities == (Entity(name="Paypal", kind="bank"),)
+    with pytest.raises(NotFoundError):
+        words.terms.remove("Stripe")
+    words.terms.remove("Paypal")
+    assert [mentioned(words.get(memory.id)) for memory in memories] == [[]] * 4
+
+
+def test_merging_what_is_not_there_yet(words):
+    """Names that no memory mentions can be merged; those that come are one."""
+    term = words.terms.merge("Nova", "Outra")
+    assert (term.name, term.aliases) == ("Outra", ("Nova",))
+    assert mentioned(words.add("falei com Nova e a Outra")) == ["Outra"]
+
+
+@pytest.mark.parametrize(
+    ("name", "into"),
+    [("Ana", "Ana"), ("Ana", "ANÁ"), ("a na", " a  na "), ("Stripe", "stp"), ("stp", "STRIPE"), ("stp", "s.t.p")],
+)
+def test_merging_what_is_one_already_is_refused(words, name, into):
+    """A name and itself, or two spellings of one term, are one already: nothing changes."""
+    words.terms.add("Stripe", aliases=["stp", "s.t.p"])
+    before = words.terms.list()
+    with pytest.raises(InvalidInputError, match="are one entity already; nothing was merged"):
+        words.terms.merge(name, into)
+    assert words.terms.list() == before
+
+
+@pytest.mark.parametrize(("name", "into"), [("", "Ana"), ("Ana", " "), (None, "Ana"), ("Ana", 7), ("a\x00b", "Ana")])
+def test_bad_names_to_merge(words, name, into):
+    """What is no name is not merged."""
+    with pytest.raises(InvalidInputError):
+        words.terms.merge(name, into)
+    assert words.terms.list() == []
+
+
+@pytest.mark.parametrize("again", ["Projeto X", "projeto x", "Projeto Y", "PROJETO  Y"])
+def test_adding_again_under_a_merged_spelling_changes_nothing(words, again):
+    """A memory that is added again with its entity under another spelling of it is unchanged."""
+    words.add("um bilhete", entities=["Projeto X"])
+    words.terms.merge("Projeto X", "Projeto Y")
+    memory = words.add("um bilhete", entities=[again])
+    assert (memory.outcome, mentioned(memory)) == ("unchanged", ["Projeto Y"])
+    assert words.update(memory.id, entities=[again]).outcome == "unchanged"
+
+
+def test_a_given_entity_takes_the_name_of_the_term(words):
+    """An entity given under another spelling of a known term is the term, before and after the term is known."""
+    words.terms.add("Stripe", aliases=["stp"])
+    assert mentioned(words.add("one", entities=["STP"])) == ["Stripe"]
+    two = words.add("two", entities=["pb"])
+    words.terms.add("PagBank", aliases=["PB"])
+    assert mentioned(words.get(two.id)) == ["PagBank"]
+    assert mentioned(words.update(two.id, entities=["stp", "pb", "Stripe"])) == ["PagBank", "Stripe"]
+
+
+def test_removing_a_term_keeps_what_was_given(words):
+    """What the caller gave stays under the name of the term when the term is known no more."""
+    words.terms.add("Stripe", aliases=["stp"])
+    memory = words.add("we pay", entities=["stp"])
+    words.terms.remove("Stripe")
+    assert mentioned(words.get(memory.id)) == ["Stripe"]
+
+
+def test_an_author_by_another_spelling(words):
+    """A memory whose author is another spelling of a known term mentions the term; its author stays as given."""
+    words.terms.add("Ana Souza", kind="person", aliases=["aninha"])
+    memory = words.add("tudo certo", author="Aninha")
+    words.add("nada")
+    assert (memory.author, memory.entities) == ("Aninha", (Entity(name="Ana Souza", kind="person"),))
+    assert list(raw(words, "ana souza?", signals=["entity"])) == ["tudo certo"]
+    words.terms.remove("Ana Souza")
+    assert words.get(memory.id).entities == (Entity(name="Aninha", kind="person"),)
+
+
+def test_the_spelling_of_another_term_is_refused(words):
+    """An alias that another term has is refused by name, and nothing of a batch with it is kept."""
+    words.terms.add("Stripe", aliases=["stp"])
+    with pytest.raises(InvalidInputError, match="'stp' is a spelling of the term 'Stripe' already"):
+        words.terms.add_many([Term(name="New"), Term(name="Other", aliases=("STP",))])
+    assert [term.name for term in words.terms.list()] == ["Stripe"]
+
+
+def test_an_export_keeps_the_terms(words, tmp_path):
+    """What was taught and merged comes back from an export, and means the same to the memories that come back."""
+    words.add("we pay with stripe", entities=["Projeto X"], author="Bia")
+    words.add("Bia saiu")
+    words.terms.add("Stripe", kind="company", aliases=["stp"])
+    words.terms.merge("Projeto X", "Projeto Y")
+    words.terms.merge("Bia", "Beatriz")
+    words.export(tmp_path / "out.jsonl")
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    with MemoryStore(tmp_path / "other.db", embedder="none") as other:
+        other.import_jsonl(lines)
+        assert other.terms.list() == words.terms.list()
+        assert [mentioned(memory) for memory in other.list()] == [mentioned(memory) for memory in words.list()]
+        assert mentioned(other.add("stp de Bia")) == ["Beatriz", "Stripe"]
+        assert other.import_jsonl(lines).added == 0
+        assert other.terms.list() == words.terms.list()
+
+
+def test_an_import_whose_terms_clash_stores_nothing(words, tmp_path):
+    """An export whose known term has a spelling of another term here is refused before a memory is stored."""
+    with MemoryStore(tmp_path / "other.db", embedder="none") as other:
+        other.terms.add("Other", aliases=["stp"])
+        other.add("a note")
+        other.export(tmp_path / "out.jsonl")
+    words.terms.add("Stripe", aliases=["stp"])
+    with pytest.raises(InvalidInputError, match="'stp' is a spelling of the term 'Stripe' already"):
+        words.import_jsonl((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert words.count() == 0
+    assert [term.name for term in words.terms.list()] == ["Stripe"]
+
+
+ANIMALS = {"puppy": "Rex", "cachorro": "Rex", "kitten": "Mia"}
+
+
+def animals(text: str) -> list[tuple[str, str]]:
+    """A recogniser of the caller's own: it knows an animal by what it is called."""
+    return [(name, "animal") for word, name in ANIMALS.items() if word in text.lower()]
+
+
+def test_a_recogniser_finds_entities_in_memories_and_queries(opened):
+    """What the caller's recogniser finds in a memory is its entity, and meets what it finds in a query."""
+    store = opened(embedder="none", recogniser=animals)
+    memory = store.add("we saw the puppy with Ana")
+    store.add("the kitten slept")
+    assert memory.entities == (Entity(name="Ana", kind="name"), Entity(name="Rex", kind="animal"))
+    assert list(raw(store, "onde está o cachorro?", signals=["entity"])) == [memory.text]
+    assert [one.text for one in store.mentions("rex")] == [memory.text]
+    assert mentioned(store.update(memory.id, text="we saw the kitten")) == ["Mia"]
+
+
+def test_a_recogniser_takes_doubt_away(opened):
+    """A word that opens a sentence is a name when the recogniser says so, of the kind that it says."""
+    store = opened(embedder="none", recogniser=lambda text: [("Ana", "person")] if "Ana" in text else [])
+    assert store.add("Ana saiu").entities == (Entity(name="Ana", kind="person"),)
+    assert store.add("vi a Ana").entities == (Entity(name="Ana", kind="person"),)
+
+
+def test_a_known_term_goes_before_a_recogniser(opened):
+    """What the user has taught has the name and kind that the user gave, whatever a recogniser says."""
+    store = opened(embedder="none", recogniser=lambda _: [("stripe", "animal")])
+    memory = store.add("we pay with stripe")
+    assert memory.entities == (Entity(name="stripe", kind="animal"),)
+    store.terms.add("Stripe", kind="company")
+    assert store.get(memory.id).entities == (Entity(name="Stripe", kind="company"),)
+
+
+def test_a_change_of_terms_keeps_what_the_recogniser_finds(opened):
+    """Memories whose entities are found again for a known term keep those of the recogniser."""
+    store = opened(embedder="none", recogniser=animals)
+    memory = store.add("the puppy sleeps at stripe")
+    store.terms.add("Stripe")
+    assert mentioned(store.get(memory.id)) == ["Rex", "Stripe"]
+    store.terms.remove("Stripe")
+    assert mentioned(store.get(memory.id)) == ["Rex"]
+
+
+def test_what_a_recogniser_found_stays_in_the_file(opened):
+    """Entities of a recogniser are in the file: they are found by a store that is opened without one."""
+    opened(embedder="none", recogniser=animals).add("we saw the puppy")
+    assert list(raw(opened(embedder="none"), "rex", signals=["entity"])) == ["we saw the puppy"]
+
+
+def _fails(_):
+    raise RuntimeError("no model")
+
+
+def _fails_half_way(_):
+    yield "Rex", "animal"
+    raise RuntimeError("no model")
+
+
+@pytest.mark.parametrize(
+    ("recogniser", "reason"),
+    [
+        (_fails, "RuntimeError: no model"),
+        (_fails_half_way, "RuntimeError: no model"),
+        (lambda _: None, "TypeError"),
+        (lambda _: 7, "TypeError"),
+        (lambda _: ["Rex"], "ValueError"),
+        (lambda _: [("Rex",)], "ValueError"),
+        (lambda _: [("Rex", "animal", 0.9)], "ValueError"),
+        (lambda: [], "TypeError"),
+    ],
+)
+def test_a_recogniser_that_fails_is_a_warning(opened, recogniser, reason):
+    """A recogniser that fails or answers in another form costs only what it would have found: all else is stored."""
+    store = opened(embedder="none", recogniser=recogniser)
+    with pytest.warns(UserWarning, match=f"the recogniser failed .{reason}"):
+        memory = store.add("we saw the puppy with Ana")
+    assert (memory.outcome, mentioned(memory)) == ("added", ["Ana"])
+    with pytest.warns(UserWarning, match="the recogniser failed"):
+        (hit,) = store.search("did Ana see it?")
+    assert hit.entities == ("Ana",)
+
+
+@pytest.mark.parametrize(
+    "found", [("", "animal"), ("  ", "animal"), ("Rex", ""), (7, "animal"), ("Rex", None), ("x" * 81, "animal")]
+)
+def test_what_is_no_name_and_kind_is_left_out(opened, found):
+    """What a recogniser gives that is no name of a kind is passed over; names are taken with single blanks."""
+    store = opened(embedder="none", recogniser=lambda _: [found, (" Rex\nthe  First ", "animal")])
+    assert store.add("we saw the puppy").entities == (Entity(name="Rex the First", kind="animal"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Stripe", Term(name="Stripe")),
+        ("  Stripe\t", Term(name="Stripe")),
+        ("Stripe (company)", Term(name="Stripe", kind="company")),
+        ("Stripe ( company )", Term(name="Stripe", kind="company")),
+        ("Stripe(company)", Term(name="Stripe", kind="company")),
+        ("Stripe: stp", Term(name="Stripe", aliases=("stp",))),
+        ("Stripe (company): stp, Stripe Inc.", Term(name="Stripe", kind="company", aliases=("stp", "Stripe Inc."))),
+        ("Stripe : a , , b,", Term(name="Stripe", aliases=("a", "b"))),
+        ("São Paulo (lugar): Sampa, SP", Term(name="São Paulo", kind="lugar", aliases=("Sampa", "SP"))),
+        ("C++ (language): cpp", Term(name="C++", kind="language", aliases=("cpp",))),
+        ("Rio: Rio de Janeiro (RJ)", Term(name="Rio", aliases=("Rio de Janeiro (RJ)",))),
+        ("Jean-Luc d'Or & Cia", Term(name="Jean-Luc d'Or & Cia")),
+        ("日本 (国): にほん", Term(name="日本", kind="国", aliases=("にほん",))),
+    ],
+)
+def test_a_line_of_a_list_of_terms(line, expected):
+    """A line of a list is a name, its kind in brackets, and behind a colon its other spellings."""
+    assert read_terms(line) == [expected]
+
+
+def test_a_list_of_terms():
+    """Empty lines and comments are passed over, whatever ends the lines; what names no kind has the one given."""
+    text = "# companies\n\nStripe: stp\r\n   # more\n  \nPagBank (bank)\n"
+    assert read_terms(text, kind="company") == [
+        Term(name="Stripe", kind="company", aliases=("stp",)),
+        Term(name="PagBank", kind="bank"),
+    ]
+    assert read_terms("") == read_terms("\n# nothing\n") == []
+
+
+@pytest.mark.parametrize(
+    "line", ["(company)", ": stp", "Stripe (a) (b)", "Stripe ()", "Stripe (company) more", "a:b", "(company): stp"]
+)
+def test_a_bad_line_of_a_list_is_named_by_its_number(line):
+    """A line that is not in the form is refused by its number, as it stands in the text, with the form."""
+    with pytest.raises(InvalidInputError) as caught:
+        read_terms(f"# a list\nStripe\n\n{line}\nPagBank")
+    assert str(caught.value) == f"line 4 is {line!r}; write it as Name (kind): alias, alias."
