@@ -89,7 +89,9 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
             if fields.get("position") is not None:
                 raise InvalidInputError(f"memory {memory_id} is in no thread, so it has no position; give both.")
             after = dataclasses.replace(after, position=None)
-        elif (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in fields:
+        elif after.position is None or (
+            (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in fields
+        ):
             end = memories.end_of_thread(conn, after.namespace, after.thread)
             after = dataclasses.replace(after, position=end)
         made = _plan(before, after, given_before, given, "updated", moment)

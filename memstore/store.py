@@ -79,6 +79,8 @@ class MemoryStore:
             raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
         wanted = checks.languages(languages)
         self._ranking = ranking_of(ranking)
+        if recogniser is not None and not callable(recogniser):
+            raise InvalidInputError(f"recogniser is {type(recogniser).__name__}; give a function of a text.")
         self._database = Database(path, read_only=read_only)
         try:
             agreed = self._agreed_languages(wanted)
@@ -365,12 +367,20 @@ class MemoryStore:
         return _sparse({numbers[term]: value for term, value in found.items()})
 
     def sparse_query(self, query: str) -> SparseVector:
-        """Return a query as a sparse vector of ones, at the terms that a memory's vector was asked for with."""
+        """Return a query as a sparse vector of ones, at the terms of it that memories hold.
+
+        On a store that is only read, terms whose memories were never asked for a vector are left out.
+        """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
         with self._database.read() as conn:
             words = self._analyser.query(_UNSTORABLE.sub(" ", query))
-            numbers = keyword.numbers(conn, {term for word in words for term in word.terms})
+            wanted = keyword.ask(conn, words, self._ranking, "").terms
+            numbers = keyword.numbers(conn, wanted)
+        if len(numbers) < len(wanted) and not self._database.read_only:
+            with self._database.write() as conn:
+                keyword.number(conn, wanted)
+                numbers = keyword.numbers(conn, wanted)
         return _sparse(dict.fromkeys(numbers.values(), 1.0))
 
     def stats(self) -> Stats:

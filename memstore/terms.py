@@ -2,7 +2,7 @@
 
 import builtins
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
@@ -11,10 +11,13 @@ from memstore.analysis import Analyser, fold
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.memories import Row
 from memstore.records import Term
 from memstore.writing import found_in
 
-_RELINKED_AT_ONCE = 200
+
+class _TakenBack(Exception):
+    """The end of a change that was only tried."""
 
 
 class Terms:
@@ -35,33 +38,30 @@ class Terms:
 
     def add_many(self, terms: Iterable[Term]) -> builtins.list[Term]:
         """Know many terms, all or none of them; return each as it is known then."""
-        checked = [
-            Term(
-                name=checks.required_name("name", term.name),
-                kind=checks.required_name("kind", term.kind),
-                aliases=checks.names("aliases", term.aliases),
-            )
-            for term in terms
-        ]
-        with self._database.write() as conn:
+        checked = [_checked(term) for term in terms]
+
+        def change(conn: apsw.Connection) -> builtins.list[Term]:
             for term in checked:
                 _put(conn, term)
             known = {term.name: term for term in _all(conn)}
-        found = [known[term.name] for term in checked if term.name in known]
-        self._relink(spelling for term in found for spelling in (term.name, *term.aliases))
-        return found
+            return [known[term.name] for term in checked if term.name in known]
+
+        return self._change(change)
 
     def remove(self, name: str) -> None:
         """Know a name no more. Raises `NotFoundError` when it is not known."""
         own = entities.key(checks.required_name("name", name))
-        with self._database.write() as conn:
+
+        def change(conn: apsw.Connection) -> builtins.list[Term]:
             term = next((term for term in _all(conn) if entities.key(term.name) == own), None)
             if term is None:
-                raise NotFoundError(f"the term {name!r} is not known; nothing was removed.")
+                raise NotFoundError(f"the term {checks.brief(name)} is not known; nothing was removed.")
             conn.execute("DELETE FROM entity_terms WHERE name = ?", (term.name,))
             # What the term had said of the entity goes with it; what the memories say is found again.
             conn.execute("UPDATE entities SET kind = 'name' WHERE key = ?", (own,))
-        self._relink((term.name, *term.aliases))
+            return [term]
+
+        self._change(change)
 
     def merge(self, name: str, into: str) -> Term:
         """Take `name`, and every other spelling of it, for spellings of `into`; return the whole term.
@@ -70,9 +70,10 @@ class Terms:
         known term, an entity that memories mention, or neither yet. Raises `InvalidInputError` when both are one.
         """
         name, into = checks.required_name("name", name), checks.required_name("into", into)
-        with self._database.write() as conn:
-            terms = {entities.key(spelling): term for term in _all(conn) for spelling in (term.name, *term.aliases)}
-            one, other = terms.get(entities.key(name)), terms.get(entities.key(into))
+
+        def change(conn: apsw.Connection) -> builtins.list[Term]:
+            terms = {entities.reading(spelling): term for term in _all(conn) for spelling in (term.name, *term.aliases)}
+            one, other = terms.get(entities.reading(name)), terms.get(entities.reading(into))
             there = entities.named(conn, into)
             target = other.name if other is not None else into if there is None else there.name
             if entities.key(name if one is None else one.name) == entities.key(target):
@@ -84,40 +85,48 @@ class Terms:
             if there is not None and there.kind not in ("name", "given"):
                 kinds.append(there.kind)
             _put(conn, Term(name=target, kind=[*kinds, "term"][0], aliases=spellings))
-            term = next(term for term in _all(conn) if entities.key(term.name) == entities.key(target))
-        self._relink((term.name, *term.aliases))
-        return term
+            return [term for term in _all(conn) if entities.key(term.name) == entities.key(target)]
+
+        return self._change(change)[0]
 
     def list(self) -> builtins.list[Term]:
         """Return all known terms by name."""
         with self._database.read() as conn:
             return _all(conn)
 
-    def _relink(self, spellings: Iterable[str]) -> None:
-        """Find the entities again of every memory that can mention a spelling, without holding up other writers."""
-        with self._database.read() as conn:
-            ids = sorted(
-                {
-                    memory_id
-                    for spelling in spellings
-                    for memory_id in (*self._holding(conn, spelling), *entities.linked(conn, spelling))
-                }
-            )
-        for start in range(0, len(ids), _RELINKED_AT_ONCE):
-            with self._database.read() as conn:
-                known = entities.known_terms(conn)
-                rows = {one: memories.get(conn, one) for one in ids[start : start + _RELINKED_AT_ONCE]}
-            found = {one: found_in(row, known, self._recogniser) for one, row in rows.items() if row is not None}
+    def _change(self, change: Callable[[apsw.Connection], builtins.list[Term]]) -> builtins.list[Term]:
+        """Carry out a change of the terms and find the entities again of every memory that it can concern, as one.
+
+        The change is tried first and taken back: finding is the slow part, and no other writer waits for that.
+        """
+        try:
             with self._database.write() as conn:
-                if (learnt := entities.known_terms(conn)) != known:
-                    # Someone else has taught or merged terms meanwhile.
-                    found = {
-                        one: found_in(row, learnt, self._recogniser) for one, row in rows.items() if row is not None
-                    }
-                for one, names in found.items():
-                    # A memory that was changed meanwhile was linked by whoever changed it.
-                    if memories.get(conn, one) == rows[one]:
-                        entities.index(conn, one, names, entities.given(conn, one))
+                rows = self._concerned(conn, change(conn))
+                known = entities.known_terms(conn)
+                raise _TakenBack
+        except _TakenBack:
+            pass
+        found = {one: found_in(row, known, self._recogniser) for one, row in rows.items()}
+        with self._database.write() as conn:
+            terms = change(conn)
+            learnt = entities.known_terms(conn)
+            for one, row in self._concerned(conn, terms).items():
+                if learnt != known or rows.get(one) != row:
+                    # Someone else has changed the memory, or the terms, meanwhile.
+                    found[one] = found_in(row, learnt, self._recogniser)
+                entities.index(conn, one, found[one], entities.given(conn, one))
+        return terms
+
+    def _concerned(self, conn: apsw.Connection, terms: Iterable[Term]) -> dict[int, Row]:
+        """Return the memories that can mention a spelling of some terms, or are linked to one."""
+        ids = {
+            memory_id
+            for term in terms
+            for spelling in (term.name, *term.aliases)
+            for memory_id in (*self._holding(conn, spelling), *entities.linked(conn, spelling))
+        }
+        rows = {one: memories.get(conn, one) for one in sorted(ids)}
+        return {one: row for one, row in rows.items() if row is not None}
 
     def _holding(self, conn: apsw.Connection, spelling: str) -> builtins.list[int]:
         """Return the memories that hold every word of a spelling in some form: those that can mention it.
@@ -135,9 +144,21 @@ class Terms:
         return [memory_id for (memory_id,) in rows]
 
 
+def _checked(term: Term) -> Term:
+    if not isinstance(term, Term):
+        raise InvalidInputError(f"a term is {type(term).__name__}, not Term; nothing was taken.")
+    return Term(
+        name=checks.required_name("name", term.name),
+        kind=checks.required_name("kind", term.kind),
+        aliases=checks.names("aliases", term.aliases),
+    )
+
+
 def _put(conn: apsw.Connection, term: Term) -> None:
     own = entities.key(term.name)
-    spellings = {entities.key(spelling): spelling for spelling in (*term.aliases, term.name)}
+    spellings = {entities.reading(spelling): spelling for spelling in (*term.aliases, term.name)}
+    if "" in spellings:
+        raise InvalidInputError(f"{spellings['']!r} has no word to know it by; nothing was taken.")
     owners = all_rows(
         conn,
         "SELECT DISTINCT spelling, name FROM entity_terms WHERE key IN (SELECT value FROM json_each(?))",

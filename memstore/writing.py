@@ -80,9 +80,14 @@ class Writer:
 
     def _store_batch(self, planners: Sequence[Planner]) -> list[Memory]:
         with self._database.read() as conn:
-            rows = [plan.after for plan in (planner(conn, now()) for planner in planners) if plan.changes_body]
+            plans = [plan for plan in (planner(conn, now()) for planner in planners) if plan.outcome != "unchanged"]
             known = entities.known_terms(conn)
+        rows = [plan.after for plan in plans if plan.changes_body]
         prepared = {row.body: self._prepare(row, known) for row in rows}
+        # A recogniser of the caller's may be slow: what only gets other entities is read before the transaction too.
+        found = {
+            plan.after.body: found_in(plan.after, known, self._recogniser) for plan in plans if not plan.changes_body
+        }
         texts = [text for row in rows for text in _texts(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
         vectors = self._spaces.embed(texts) or {}
         done: list[tuple[int, Outcome]] = []
@@ -94,7 +99,7 @@ class Writer:
             self._purge(conn, stale)
             if (learnt := entities.known_terms(conn)) != known:
                 # The user's terms changed meanwhile: what they name is to be found in these memories too.
-                known = learnt
+                known, found = learnt, {}
                 prepared = {
                     row.body: dataclasses.replace(prepared[row.body], found=found_in(row, known, self._recogniser))
                     for row in rows
@@ -120,7 +125,8 @@ class Writer:
                     stale.changed(conn, row)
                 if not plan.changes_body:
                     if not same_names(plan.given, entities.given(conn, row.id)):
-                        entities.index(conn, row.id, found_in(row, known, self._recogniser), plan.given)
+                        names = found.get(row.body) or found_in(row, known, self._recogniser)
+                        entities.index(conn, row.id, names, plan.given)
                     continue
                 ready = prepared.get(row.body)
                 if ready is None:
@@ -205,8 +211,7 @@ def found_in(row: Row, known: Mapping[str, Entity], recogniser: Recogniser | Non
     found = entities.find(row.text, known, recogniser)
     if row.author is None:
         return found
-    author = entities.key(row.author)
-    person = known.get(author, Entity(name=row.author, kind="person"))
+    person = known.get(entities.reading(row.author), Entity(name=row.author, kind="person"))
     own = {entities.key(person.name): person}
     doubtful = {spelling: one for spelling, one in found.doubtful.items() if spelling not in own}
     return Mentions(sure={**found.sure, **own}, doubtful=doubtful)

@@ -122,10 +122,10 @@ def test_each_word_finds_the_memory(shared, text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("C++", ["c++", "c", "≈c"]),
+        ("C++", ["c++"]),
         (".NET", [".net", "net", "≈net"]),
         ("18,90", ["18,90", "18", "90"]),
-        ("R$ 18,90", ["r$", "r", "≈r", "18,90", "18", "90"]),
+        ("R$ 18,90", ["r$", "18,90", "18", "90"]),
         ("ERR-4018", ["err-4018", "err", "≈err", "4018"]),
         ("(src/db.py)", ["src/db.py", "db.py", "src", "≈src", "db", "≈db", "py", "≈py"]),
         ("read_csv_safe()", ["read_csv_safe", "read", "≈read", "csv", "≈csv", "safe", "≈safe"]),

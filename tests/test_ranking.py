@@ -420,11 +420,12 @@ def test_values_follow_the_file(opened):
 
 
 def test_a_query_of_unknown_words_is_empty(words):
-    """A query has no index for a term that no vector was asked for with, and gets no new one."""
+    """A query has an index for each of its terms that memories hold, whichever vector is asked for first."""
     filled(words, NOTES[:2])
-    assert words.sparse_query("printer") == SparseVector(indices=(), values=())
-    words.sparse_vector(1)
-    assert len(words.sparse_query("printer").indices) == 2
+    asked_first = words.sparse_query("printer")
+    assert len(asked_first.indices) == 2
+    assert words.sparse_vector(1).dot(asked_first) == pytest.approx(scores(words, "printer")[1])
+    assert words.sparse_query("printer") == asked_first
     assert words.sparse_query("xyzzy") == words.sparse_query("?!") == SparseVector(indices=(), values=())
     assert len(numbered(words)) == len(words.sparse_vector(1).indices)
 

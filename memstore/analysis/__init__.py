@@ -15,7 +15,7 @@ from memstore.analysis.analyser import (
 from memstore.analysis.dates import CALENDAR, spoken, written
 from memstore.analysis.steps import Analysis, analyze
 from memstore.analysis.stopwords import STOP_WORDS
-from memstore.analysis.words import compounds, exact, fold, pieces, term, whole_word, words
+from memstore.analysis.words import compounds, exact, fold, is_unspaced, pieces, term, whole_word, words
 
 __all__ = [
     "ANALYSER_VERSION",
@@ -33,6 +33,7 @@ __all__ = [
     "compounds",
     "exact",
     "fold",
+    "is_unspaced",
     "pieces",
     "spoken",
     "term",

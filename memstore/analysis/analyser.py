@@ -134,8 +134,12 @@ class Analyser:
         return self._asked(text, stop_words(self.detect(text))) or self._asked(text, frozenset())
 
     def all_words(self, text: str) -> tuple[QueryWord, ...]:
-        """Return the distinct words of a text, function words too, and the terms of each in a memory that holds it."""
-        return tuple(word for word in self._asked(text, frozenset()) if not word.compound)
+        """Return the distinct words of a text, function words too, and the terms of each in a memory that holds it.
+
+        Compounds are left out but where there is nothing else, as in `R$`.
+        """
+        found = self._asked(text, frozenset())
+        return tuple(word for word in found if not word.compound) or found
 
     def _asked(self, text: str, stopped: frozenset[str]) -> tuple[QueryWord, ...]:
         found: dict[str, QueryWord] = {}

@@ -111,6 +111,9 @@ def words(piece: str) -> Iterator[str]:
         if match.lastgroup == "unspaced":
             yield from ([found] if len(found) == 1 else [found[i : i + 2] for i in range(len(found) - 1)])
             continue
+        if len(found) == 1 and len(piece) > 1 and found.isalpha():
+            # The C of C++ and the d of d'água are no words of their own.
+            continue
         yield found
         if _VERSION.match(found.lower()):
             yield found[1:]
@@ -120,10 +123,15 @@ def words(piece: str) -> Iterator[str]:
                 yield from humps
 
 
+def is_unspaced(text: str) -> bool:
+    """Say whether a text has a script that is written without spaces."""
+    return _UNSPACED_RUN.search(text) is not None
+
+
 @lru_cache(maxsize=1_000)
 def whole_word(folded: str) -> regex.Pattern[str]:
     """Return a pattern that finds a folded word in folded text where it is no part of a longer one."""
-    if _UNSPACED_RUN.search(folded):
+    if is_unspaced(folded):
         return regex.compile(regex.escape(folded))
     return regex.compile(rf"(?<![\p{{L}}\p{{M}}\p{{N}}]){regex.escape(folded)}(?![\p{{L}}\p{{M}}\p{{N}}])")
 

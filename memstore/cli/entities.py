@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from memstore import render
-from memstore.cli.support import Place, file_options, opened, print_json
+from memstore.cli.support import Place, file_options, opened, print_json, read_stdin
 from memstore.exchange import read_terms, read_text
 from memstore.records import Term
 
@@ -55,11 +55,16 @@ def list_(place: Place) -> None:
 
 @entities.command("add")
 @click.argument("name", required=False)
-@click.option("--kind", default="term", show_default=True, help="What it is: company, person, place, …")
+@click.option("--kind", help="What it is: company, person, place, … (default: as it is, term when it is new)")
 @click.option("-a", "--alias", "aliases", multiple=True, help="Another spelling of it; again for more.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="A text file with one name a line, instead.")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="A text file with one name a line (- is standard input).",
+)
 @file_options
-def add(place: Place, name: str | None, kind: str, aliases: tuple[str, ...], path: Path | None) -> None:
+def add(place: Place, name: str | None, kind: str | None, aliases: tuple[str, ...], path: Path | None) -> None:
     """Teach the store NAME, in the memories that it has too.
 
     Each line of a --file is `Name`, `Name (kind)` or `Name (kind): alias, alias`; empty lines and those that begin with
@@ -67,10 +72,12 @@ def add(place: Place, name: str | None, kind: str, aliases: tuple[str, ...], pat
     """
     if (name is None) == (path is None):
         raise click.UsageError("give a NAME or a --file.")
-    terms = (
-        [Term(name=str(name), kind=kind, aliases=aliases)] if path is None else read_terms(read_text(path), kind=kind)
-    )
+    if path is not None:
+        terms = read_terms(read_stdin() if str(path) == "-" else read_text(path), kind=kind or "term")
     with opened(place) as store:
+        if name is not None:
+            there = {term.name: term.kind for term in store.terms.list()}
+            terms = [Term(name=name, kind=kind or there.get(name, "term"), aliases=aliases)]
         found = store.terms.add_many(terms)
     _print(found, place)
 

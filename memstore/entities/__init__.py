@@ -1,6 +1,6 @@
 """The entity signal: who and what memories mention."""
 
-from memstore.entities.finding import Mentions, Recogniser, find, key
+from memstore.entities.finding import Mentions, Recogniser, find, key, reading
 from memstore.entities.signal import (
     COUNTS,
     QueryEntity,
@@ -39,6 +39,7 @@ __all__ = [
     "named",
     "of_query",
     "rarity",
+    "reading",
     "remove",
     "resolved",
     "search",

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 import regex
 
-from memstore.analysis import CALENDAR, STOP_WORDS, compounds, fold, pieces, words, written
+from memstore import checks
+from memstore.analysis import CALENDAR, STOP_WORDS, compounds, fold, is_unspaced, pieces, words, written
+from memstore.errors import InvalidInputError
 from memstore.records import Entity
 
 # What a better recogniser of the caller's own takes and gives: a text, and the name and kind of each entity in it.
@@ -26,9 +28,9 @@ olá oi ei caro cara querido querida prezado prezada obrigado obrigada valeu tch
 claro talvez hoje ontem amanhã agora
 hola estimado estimada gracias adiós felicidades perdón bueno buena buenos buenas hoy ayer mañana ahora quizás vale
 """
-_BEFORE_NAMES = _FUNCTION_WORDS | CALENDAR | frozenset(map(fold, _OPENERS.split()))
+_BEFORE_NAMES = _FUNCTION_WORDS | frozenset(map(fold, _OPENERS.split()))
 # Small words inside a name: Maria da Silva, Juan de la Cruz, Vincent van Gogh.
-_PARTICLE = r"(?:da|de|do|das|dos|del|della|di|du|d|e|y|la|las|los|le|van|von|der|den|bin|ibn|al|el|of|the)"
+_PARTICLE = r"(?:da|de|do|das|dos|del|della|di|du|d|la|las|los|le|van|von|der|den|bin|ibn|al|el|of|the)"
 _CAPITALISED = r"[\p{Lu}\p{Lt}][\p{L}\p{M}\p{N}]*(?:['’&.-][\p{L}\p{M}\p{N}]+)*"
 # A currency such as R$ is no name.
 _NAME = regex.compile(
@@ -38,7 +40,8 @@ _NAME = regex.compile(
 _GOES_ON = regex.compile(r"[\p{L}\p{M}\p{N}\p{Sc},'’)\]&/%+][ \u00a0\t]*$")
 _LEADING_PARTICLES = regex.compile(rf"^(?:{_PARTICLE}[ \u00a0])+")
 _POSSESSIVE = regex.compile(r"['’]s$")
-_PRONOUN = regex.compile(r"[ \u00a0]?\bI(?:['’]\w+)?(?:$|[ \u00a0].*)")
+# It parts what stands around it: I'm Caroline, Glad I met Ana.
+_PRONOUN = regex.compile(r"(?:^|[ \u00a0])I(?:['’]\w+)?(?=$|[ \u00a0])")
 _INNER_CAPITAL = regex.compile(r"\p{L}\p{Lu}|\d")
 _URL = regex.compile(r"(?:https?|ftp)://\S+|www\.\S+")
 _ADDRESS = regex.compile(r"[^@\s]+@[^@\s]+\.\p{L}+")
@@ -51,7 +54,8 @@ _FILE = regex.compile(
 _PATH = regex.compile(r"(?:~|\.{1,2}|\p{L}:)?[/\\][^/\\].*|[\w.@-]+(?:[/\\][\w.@-]+){2,}|[\w.@-]+[/\\][\w.@-]*\.\w+")
 _CODE = regex.compile(r"#\d+|(?=.*\p{L})(?=.*\d)[\w.+#/:-]+|\w+_\w+|\p{L}+(?:\+\+|#)|\.\p{L}\w+")
 _PLAIN_CODE = regex.compile(r"\p{L}+\d[\p{L}\d]*")
-_AMOUNT = r"\d(?:[\d.,\u00a0]*\d)?"
+# Bounded, or a long row of numbers would be read again from each of them.
+_AMOUNT = r"(?<![0-9.,])[0-9](?:[0-9.,\u00a0]{0,20}[0-9])?"
 _SCALE = r"(?:[ \u00a0](?:mil|thousand|million|billion|milhões|milhão|bilhões|millones|millón)\b|(?:k|mi|bi)\b)?"
 _CURRENCY = r"€|£|reais|euros?|d[óo]lares|dollars?|pesos|USD|BRL|EUR|GBP|MXN|ARS"
 _MONEY = regex.compile(
@@ -75,11 +79,19 @@ def key(name: str) -> str:
     return " ".join(fold(unicodedata.normalize("NFC", name)).split())
 
 
+def reading(spelling: str) -> str:
+    """Return a spelling as texts are compared with it: folded, its pieces parted by blanks, the marks around them off.
+
+    `Dr. Silva` reads `dr silva` and `Yahoo!` reads `yahoo`, while `C++` and `U.S.A` stay what they are.
+    """
+    return " ".join(" ".join(words(piece)) if is_unspaced(piece) else piece for piece, _ in pieces(key(spelling)))
+
+
 def find(text: str, terms: Mapping[str, Entity] | None = None, recogniser: Recogniser | None = None) -> Mentions:
     """Return the entities that a text mentions: known `terms`, runs of capitals, addresses, paths, codes, money, dates.
 
-    `terms` are known spellings by their keys. A single capitalised word that begins a sentence is in doubt: it is a
-    name where the same text or another memory has it inside a sentence. What a `recogniser` gives is added; one that
+    `terms` are known spellings by their `reading`. A single capitalised word that begins a sentence is in doubt: it is
+    a name where the same text or another memory has it inside a sentence. What a `recogniser` gives is added; one that
     fails is reported as a warning and costs only what it would have found.
     """
     text = unicodedata.normalize("NFC", text)
@@ -99,6 +111,11 @@ def find(text: str, terms: Mapping[str, Entity] | None = None, recogniser: Recog
         sure[key(name)] = Entity(name=name, kind=kind)
     doubtful = {key(name): Entity(name=name, kind="name") for name in openers if key(name) not in sure}
     if terms:
+        for found in [*sure.values()]:
+            # What is known by another spelling than the text's own: a date, money, what a recogniser gives.
+            if (known := terms.get(reading(found.name))) is not None:
+                sure.pop(key(found.name))
+                sure[key(known.name)] = known
         longest = max(spelling.count(" ") + 1 for spelling in terms)
         for gram in grams(text, longest):
             known = terms.get(gram)
@@ -111,14 +128,16 @@ def find(text: str, terms: Mapping[str, Entity] | None = None, recogniser: Recog
 
 
 def grams(text: str, longest: int) -> Iterator[str]:
-    """Yield the keys of all runs of up to `longest` pieces, and of the words inside pieces."""
+    """Yield the readings of all runs of up to `longest` pieces, and of the words inside pieces."""
     whole: list[str] = []
     parted: list[str] = []
+    as_written: list[str] = []
     for piece, _ in pieces(text):
         plain = _POSSESSIVE.sub("", piece)
         whole.append(fold(plain))
+        as_written.append(fold(piece))
         parted.extend(fold(word) for word in words(plain))
-    for sequence in (whole, parted):
+    for sequence in (whole, parted, as_written) if as_written != whole else (whole, parted):
         for start in range(len(sequence)):
             for stop in range(start + 1, min(start + longest, len(sequence)) + 1):
                 yield " ".join(sequence[start:stop])
@@ -166,43 +185,63 @@ def _names(text: str) -> tuple[list[str], list[str]]:
     opening: list[str] = []
     for match in _NAME.finditer(text):
         starts = _GOES_ON.search(text[max(0, match.start() - 40) : match.start()]) is None
-        name = _PRONOUN.sub("", match.group())
-        if starts:
-            while name and fold(name.partition(" ")[0]) in _BEFORE_NAMES:
-                # "A Ana", "Hey John": that word goes, and what follows stands inside the sentence.
-                name, starts = _LEADING_PARTICLES.sub("", name.partition(" ")[2]), False
-        if fold(name) in _FUNCTION_WORDS:
-            continue
-        name = _POSSESSIVE.sub("", name)
-        # A single letter (plan B) and a shouted sentence are no names.
-        if len(name) < 2 or (name.isupper() and name.count(" ") > 1) or len(name) > LONGEST_NAME:
-            continue
-        if not name[0].isupper() or fold(name) in CALENDAR:
-            continue
-        if starts and " " not in name and not _INNER_CAPITAL.search(name):
-            opening.append(name)
-            continue
-        names.append(name)
-        if starts and " " in name:
-            # The first word may only be the sentence's capital: "Chamamos Maria Silva".
-            rest = _LEADING_PARTICLES.sub("", name.partition(" ")[2])
-            if rest and rest[0].isupper() and len(rest) > 1:
-                (names if " " in rest else opening).append(rest)
+        for part in _PRONOUN.split(match.group()):
+            _name(part.strip(" \u00a0"), names, opening, starts=starts)
+            starts = False
     return names, opening
 
 
+def _name(name: str, names: list[str], opening: list[str], *, starts: bool) -> None:
+    """Add a run of capitalised words to the names, or to those that only open a sentence, where it is one."""
+    if starts:
+        while name and ((first := name.partition(" ")[0]) in CALENDAR or fold(first) in _BEFORE_NAMES):
+            # "A Ana", "Hey John": that word goes, and what follows stands inside the sentence.
+            name, starts = _LEADING_PARTICLES.sub("", name.partition(" ")[2]), False
+    if fold(name) in _FUNCTION_WORDS:
+        return
+    name = _POSSESSIVE.sub("", name)
+    # A single letter (plan B) and a shouted sentence are no names.
+    if len(name) < 2 or (name.isupper() and name.count(" ") > 1) or len(name) > LONGEST_NAME:
+        return
+    if not name[0].isupper() or name in CALENDAR:
+        return
+    if starts and " " not in name and not _INNER_CAPITAL.search(name):
+        opening.append(name)
+        return
+    names.append(name)
+    if starts and " " in name:
+        # The first word may only be the sentence's capital: "Chamamos Maria Silva".
+        rest = _LEADING_PARTICLES.sub("", name.partition(" ")[2])
+        if rest and rest[0].isupper() and len(rest) > 1:
+            (names if " " in rest else opening).append(rest)
+
+
 def _recognised(text: str, recogniser: Recogniser | None) -> list[tuple[str, str]]:
-    """Return what the caller's own recogniser finds, without what is no name and kind."""
+    """Return what the caller's own recogniser finds, nothing where it fails or gives what can't be stored."""
     if recogniser is None:
         return []
+    found: list[tuple[str, str]] = []
+    unusable = 0
     try:
-        return [
-            (" ".join(name.split()), kind)
-            for name, kind in recogniser(text)
-            if isinstance(name, str) and isinstance(kind, str) and kind and 0 < len(name.strip()) <= LONGEST_NAME
-        ]
+        for name, kind in recogniser(text):
+            try:
+                named, kinded = (
+                    checks.name("a recognised name and kind", one, longest=LONGEST_NAME) for one in (name, kind)
+                )
+            except InvalidInputError:
+                named = kinded = None
+            if named is None or kinded is None:
+                unusable += 1
+            else:
+                found.append((" ".join(named.split()), kinded))
     except Exception as error:
+        said = str(error).partition("\n")[0][:200]
         warnings.warn(
-            f"the recogniser failed ({type(error).__name__}: {error}); names were found without it.", stacklevel=2
+            f"the recogniser failed ({type(error).__name__}: {said}); names were found without it.", stacklevel=2
         )
         return []
+    if unusable:
+        warnings.warn(
+            f"the recogniser gave {unusable} names or kinds that can't be used; they were left out.", stacklevel=2
+        )
+    return found

@@ -10,11 +10,11 @@ import apsw
 
 from memstore.analysis import exact, pieces, term
 from memstore.database import all_rows, fts5_string, one_value
-from memstore.entities.finding import Mentions, Recogniser, find, grams, is_function_word, key
+from memstore.entities.finding import Mentions, Recogniser, find, grams, is_function_word, key, reading
 from memstore.filters import Condition
 from memstore.records import Candidates, Entity
 
-_LONGEST_GRAM = 6
+_LONGEST_GRAM = 8
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
 # A query is a question or a pasted page; entities past its first two thousand words are not looked up.
 _MOST_QUERY_PIECES = 2_000
@@ -34,9 +34,9 @@ class QueryEntity:
     rarity: float
 
 
-def known_terms(conn: apsw.Connection, spellings: Iterable[str] | None = None) -> dict[str, Entity]:
-    """Return the user's own terms, all or those of some spellings, by the key of each spelling."""
-    some, values = ("", ()) if spellings is None else (_AMONG, (json.dumps(sorted(spellings)),))
+def known_terms(conn: apsw.Connection, readings: Iterable[str] | None = None) -> dict[str, Entity]:
+    """Return the user's own terms, all or those of some readings, by the reading of each spelling."""
+    some, values = ("", ()) if readings is None else (_AMONG, (json.dumps(sorted(readings)),))
     rows = all_rows(conn, f"SELECT key, name, kind FROM entity_terms{some}", values)
     return {spelling: Entity(name=name, kind=kind) for spelling, name, kind in rows}
 
@@ -45,7 +45,7 @@ def index(conn: apsw.Connection, memory_id: int, found: Mentions, given: Sequenc
     """Link a memory to the entities found in it and to those the caller gave, in place of its links before."""
     before = _unlink(conn, memory_id)
     # What the user has merged into another entity is that one, whoever names it.
-    named = {key(name): Entity(name=name, kind="given") for name in resolved(conn, given)}
+    named = {key(one.name): one for one in _given(conn, given)}
     wanted = {**found.doubtful, **named, **found.sure}
     for spelling, entity in wanted.items():
         conn.execute(
@@ -178,7 +178,7 @@ def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:
 
 def mentioning(conn: apsw.Connection, name: str, moment: str, limit: int) -> list[int] | None:
     """Return the memories that mention an entity at a time as stored, the newest first; None when there is no such."""
-    own = known_terms(conn, [key(name)]).get(key(name))
+    own = known_terms(conn, [reading(name)]).get(reading(name))
     rows = all_rows(
         conn,
         "SELECT m.id FROM entities e JOIN memory_entities l ON l.entity_id = e.id JOIN memories m ON m.id = l.memory_id"
@@ -207,9 +207,13 @@ def named(conn: apsw.Connection, name: str) -> Entity | None:
 
 def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as the user knows them: a spelling of a known term gives the term's name."""
-    keys = {key(name) for name in names}
-    known = known_terms(conn, keys) if keys else {}
-    return tuple(dict.fromkeys(known[key(name)].name if key(name) in known else name for name in names))
+    return tuple(dict.fromkeys(one.name for one in _given(conn, names)))
+
+
+def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
+    readings = {name: reading(name) for name in names}
+    known = known_terms(conn, readings.values()) if names else {}
+    return [known.get(as_read, Entity(name=name, kind="given")) for name, as_read in readings.items()]
 
 
 def count(conn: apsw.Connection) -> int:
