@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import apsw
 import numpy as np
+from numpy.typing import NDArray
 
 from memstore.analysis import STEM_MARK, QueryWord, fold, weight
 from memstore.database import all_rows, fts5_string, one_value
@@ -191,15 +192,29 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
 def held(conn: apsw.Connection, asked: Asked, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """Return which words of the query each memory holds itself, in the query's order."""
     rows = _analysed(conn, ids)
-    counts = dict(zip((row.memory_id for row in rows), _counts(rows, asked.terms) > 0, strict=True))
     return {
-        memory_id: tuple(
-            word.word
-            for word in asked.words
-            if not {asked.terms[column] for column in np.flatnonzero(there)}.isdisjoint(word.terms)
-        )
-        for memory_id, there in counts.items()
+        row.memory_id: _words(asked, there) for row, there in zip(rows, _counts(rows, asked.terms) > 0, strict=True)
     }
+
+
+def lent(conn: apsw.Connection, asked: Asked, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return which words of the query each memory has from those beside it in its thread alone."""
+    if not asked.ranking.neighbours:
+        return {}
+    rows = _analysed(conn, ids)
+    beside = {other for row in rows for other in row.beside}
+    others = held(conn, asked, beside - _expired(conn, beside, asked.moment))
+    own = held(conn, asked, [row.memory_id for row in rows])
+    near = {row.memory_id: {word for other in row.beside for word in others.get(other, ())} for row in rows}
+    return {
+        one: tuple(word.word for word in asked.words if word.word in words and word.word not in own[one])
+        for one, words in near.items()
+    }
+
+
+def _words(asked: Asked, there: NDArray[np.bool_]) -> tuple[str, ...]:
+    terms = {asked.terms[column] for column in np.flatnonzero(there)}
+    return tuple(word.word for word in asked.words if not terms.isdisjoint(word.terms))
 
 
 def vector(conn: apsw.Connection, memory_id: int, ranking: Ranking) -> dict[str, float]:

@@ -124,8 +124,9 @@ class SignalScore:
 class Hit:
     """A memory that answers the query; `score` is the sum of all contributions and the boost.
 
-    `terms` are the words of the query that the memory holds, `entities` the names of the query that it mentions,
-    `passage` the span that answers best. `relevance` is None until the store can calibrate it.
+    `terms` are the words of the query that the memory holds, `neighbour_terms` those that only the memories beside it
+    in its thread hold, `entities` the names of the query that it mentions, `passage` the span that answers best.
+    `relevance` is None until the store can calibrate it.
     """
 
     memory: Memory
@@ -137,6 +138,7 @@ class Hit:
     passage: Passage | None
     entities: tuple[str, ...]
     terms: tuple[str, ...]
+    neighbour_terms: tuple[str, ...] = ()
 
     def explain(self) -> str:
         """Return the score as text: a line for each signal, the boost, and what matched."""
@@ -152,6 +154,8 @@ class Hit:
             lines.append(f"  {'boost':<9}{self.boost:.4f}")
         if self.terms:
             lines.append(f"  words     {', '.join(self.terms)}")
+        if self.neighbour_terms:
+            lines.append(f"  beside    {', '.join(self.neighbour_terms)}")
         if self.entities:
             lines.append(f"  entities  {', '.join(self.entities)}")
         return "\n".join(lines)

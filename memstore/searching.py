@@ -124,6 +124,7 @@ class Searcher:
                 best = [ids[index] for index in order[: question.k]]
                 there = memories.read(conn, best)
                 matched = keyword.held(conn, to_keyword, best)
+                lent = keyword.lent(conn, to_keyword, best) if "keyword" in used else {}
                 spans = _passages(conn, there, passages, matched)
         hits = tuple(
             _hit(
@@ -137,6 +138,7 @@ class Searcher:
                 held,
                 spans,
                 matched,
+                lent,
             )
             for rank, index in enumerate(order[: question.k].tolist(), 1)
         )
@@ -283,6 +285,7 @@ def _hit(
     held: Mapping[int, tuple[QueryEntity, ...]],
     spans: Mapping[int, Passage],
     matched: Mapping[int, tuple[str, ...]],
+    lent: Mapping[int, tuple[str, ...]],
 ) -> Hit:
     """Put together what is known of the candidate at `index` of the score arrays."""
     signals = {
@@ -305,6 +308,7 @@ def _hit(
         passage=spans.get(memory.id),
         entities=tuple(one.name for one in held.get(memory.id, ())),
         terms=matched.get(memory.id, ()),
+        neighbour_terms=lent.get(memory.id, ()),
     )
 
 

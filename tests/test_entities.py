@@ -924,7 +924,9 @@ def test_a_recogniser_that_fails_is_a_warning(opened, recogniser, reason):
 def test_what_is_no_name_and_kind_is_left_out(opened, found):
     """What a recogniser gives that is no name of a kind is passed over; names are taken with single blanks."""
     store = opened(embedder="none", recogniser=lambda _: [found, (" Rex\nthe  First ", "animal")])
-    assert store.add("we saw the puppy").entities == (Entity(name="Rex the First", kind="animal"),)
+    with pytest.warns(UserWarning, match="can't be used"):
+        memory = store.add("we saw the puppy")
+    assert memory.entities == (Entity(name="Rex the First", kind="animal"),)
 
 
 @pytest.mark.parametrize(
@@ -968,3 +970,71 @@ def test_a_bad_line_of_a_list_is_named_by_its_number(line):
     with pytest.raises(InvalidInputError) as caught:
         read_terms(f"# a list\nStripe\n\n{line}\nPagBank")
     assert str(caught.value) == f"line 4 is {line!r}; write it as Name (kind): alias, alias."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("McDonald's", "fomos ao McDonald's ontem"),
+        ("Dr. Silva", "falei com o dr. silva"),
+        ("Yahoo!", "the yahoo! mail is slow"),
+        ("U.S.A.", "we fly to the U.S.A. soon"),
+        ("Smith, John", "a call from Smith, John today"),
+        ("Rock 'n' Roll", "more rock 'n' roll please"),
+        ("银行卡", "我的银行卡丢了"),
+        ("東京都", "昨日東京都へ行った"),
+        ("กรุงเทพ", "วันนี้ที่กรุงเทพดี"),
+    ],
+)
+def test_a_known_name_with_marks_or_without_spaces_is_found(words, name, text):
+    """A known name is found as texts are read, whatever marks are in it: stored before it, after it, and asked for."""
+    before = words.add(text)
+    words.terms.add(name)
+    after = words.add(text, namespace="other")
+    assert {memory.id for memory in words.mentions(name)} == {before.id, after.id}
+    words.add("nothing of it")
+    assert {hit.memory.id for hit in words.search(text, signals=["entity"], k=9)} == {before.id, after.id}
+
+
+@pytest.mark.parametrize(("name", "text"), [("C", "note on C++ and C#"), ("R", "R$ 18 and R&D"), ("Go", "google it")])
+def test_a_known_letter_is_no_part_of_a_code(words, name, text):
+    """A name of one letter or two is not found inside a longer word or a code."""
+    words.terms.add(name)
+    assert name not in mentioned(words.add(text))
+    assert name in mentioned(words.add(f"we write {name} here"))
+
+
+def test_terms_that_fail_half_way_change_nothing(words):
+    """A change of terms that fails while memories are linked anew leaves both terms and links as they were."""
+    words.add_many([NewMemory(text=f"we pay with stripe {n}") for n in range(5)])
+
+    def refuse(_, sql, values):
+        if sql.startswith("INSERT INTO memory_entities") and values[0] == 4:
+            raise RuntimeError("no more")
+        return True
+
+    connection = words._database.connection()
+    connection.exec_trace = refuse
+    with pytest.raises(RuntimeError, match="no more"):
+        words.terms.add("Stripe")
+    connection.exec_trace = None
+    assert words.terms.list() == []
+    assert words.entities() == []
+    words.terms.add("Stripe")
+    assert words.entities()[0].mentions == 5
+
+
+def test_a_slow_recogniser_holds_up_no_other_writer(opened, path):
+    """A recogniser is asked before the transaction, also where a memory only gets another entity."""
+    written = []
+
+    def recogniser(_):
+        with MemoryStore(path, embedder="none") as other:
+            written.append(other.add(f"written meanwhile {len(written)}").id)
+        return []
+
+    with MemoryStore(path, embedder="none") as store:
+        memory = store.add("base")
+    store = opened(embedder="none", recogniser=recogniser)
+    assert mentioned(store.update(memory.id, entities=["Zed"])) == ["Zed"]
+    assert len(written) == 1

@@ -427,3 +427,14 @@ def test_a_change_of_author_or_date_is_embedded_again(opened, change, embedded):
     embedder.embedded.clear()
     store.update(1, **change)
     assert embedder.embedded == embedded
+
+
+def test_a_hit_says_which_words_its_neighbours_lent(words):
+    """A hit tells the words of the query that only the memories beside it hold, and an own word is not told twice."""
+    words.add("the zebra and the lion", thread="talk")
+    words.add("noted, a lion", thread="talk")
+    found = {hit.memory.text: hit for hit in words.search("zebra lion", signals=["keyword"])}
+    lent = found["noted, a lion"]
+    assert (lent.terms, lent.neighbour_terms) == (("lion",), ("zebra",))
+    assert "beside    zebra" in lent.explain()
+    assert found["the zebra and the lion"].neighbour_terms == ()
