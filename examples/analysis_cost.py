@@ -54,7 +54,7 @@ def main() -> None:
         path = Path(folder) / "words.db"
         analysed = stored(texts, "none", path)
         print(f"{len(texts)} memories analysed and stored in {analysed:.1f} s ({sum(map(len, texts)):,} characters)")
-        for kind, query in (("seen", "iterable unpacking of generators"), ("not seen", "unpackable iterabilities")):
+        for kind, query in (("seen", texts[-1]), ("not seen", "unpackable iterabilities")):
             done = subprocess.run(
                 [sys.executable, "-c", ASK, str(path), query], capture_output=True, text=True, check=True
             )

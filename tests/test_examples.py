@@ -87,3 +87,28 @@ def test_passage_size_ranks_by_the_best_passage(tmp_path):
     for units in (10, 600):
         answers = ranked(tmp_path / f"set-{units}.run.jsonl")
         assert [sorted(found) for found in answers.values()] == [["a/1", "b/1"]] * 2
+
+
+def test_keyword_steps_ranks_each_step(tmp_path):
+    """Each step of the analysis gets a run that answers every question, and the last ones are those of the store."""
+    run("keyword_steps.py", str(collection(tmp_path / "set")), cwd=tmp_path)
+    runs = {
+        file.name.removeprefix("set-").removesuffix(".run.jsonl"): file for file in tmp_path.glob("set-*.run.jsonl")
+    }
+    assert {"plain-fts5", "split", "words", "stop-words", "snowball", "weights", "k1-b", "the-store"} <= runs.keys()
+    assert ranked(runs["split"])["a/q"] == ["a/1", "b/1"]
+    assert sorted(ranked(runs["the-store"])["b/q"]) == ["a/1", "b/1"]
+
+
+def test_keyword_steps_tries_other_parameters(tmp_path):
+    """With --grid a run is written for each k1 and b, and for each weight of the neighbours where there are threads."""
+    run("keyword_steps.py", str(collection(tmp_path / "set")), "--grid", cwd=tmp_path)
+    names = {file.name for file in tmp_path.glob("set-*.run.jsonl")}
+    assert {"set-k1-0.9-b-0.4.run.jsonl", "set-neighbours-0.3.run.jsonl"} <= names
+
+
+def test_analysis_cost_says_what_a_new_word_costs(tmp_path):
+    """The words of a search that memories hold do not load the stemmers; others do."""
+    said = run("analysis_cost.py", "--memories", "60", "--embedder", "none", cwd=tmp_path).stdout
+    assert "words seen" in said.split("stemmers loaded: False")[0]
+    assert "words not seen" in said.split("stemmers loaded: True")[0]
