@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ MATCHES: tuple[Match, ...] = ("any", "all", "all_then_any")
 # sets the first ten are then those of ranking every memory, but for one question in two hundred.
 _POOL = 3
 _SMALLEST_POOL = 150
+# A ranking that is unlike FTS5's may find its best far down.
 _POOL_OF_OTHERS = 40
 
 
@@ -197,14 +198,13 @@ def held(conn: apsw.Connection, asked: Asked, ids: Iterable[int]) -> dict[int, t
     }
 
 
-def lent(conn: apsw.Connection, asked: Asked, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Return which words of the query each memory has from those beside it in its thread alone."""
+def lent(conn: apsw.Connection, asked: Asked, own: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    """Return which words of the query each memory has from those beside it in its thread alone; `own` are its own."""
     if not asked.ranking.neighbours:
         return {}
-    rows = _analysed(conn, ids)
+    rows = _analysed(conn, own)
     beside = {other for row in rows for other in row.beside}
     others = held(conn, asked, beside - _expired(conn, beside, asked.moment))
-    own = held(conn, asked, [row.memory_id for row in rows])
     near = {row.memory_id: {word for other in row.beside for word in others.get(other, ())} for row in rows}
     return {
         one: tuple(word.word for word in asked.words if word.word in words and word.word not in own[one])

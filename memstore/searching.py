@@ -124,7 +124,7 @@ class Searcher:
                 best = [ids[index] for index in order[: question.k]]
                 there = memories.read(conn, best)
                 matched = keyword.held(conn, to_keyword, best)
-                lent = keyword.lent(conn, to_keyword, best) if "keyword" in used else {}
+                lent = keyword.lent(conn, to_keyword, matched) if "keyword" in used else {}
                 spans = _passages(conn, there, passages, matched)
         hits = tuple(
             _hit(

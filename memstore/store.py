@@ -57,11 +57,12 @@ class MemoryStore:
     `embedder` is `"auto"` (what the file was made with, else the bundled model if it is installed, else none),
     `"bundled"`, `"fastembed:FOLDER"`, `"fastembed:NAME"`, `"none"`, or an object with the methods of `Embedder`; when
     it can't be had the store works on words and entities, and each answer says so. `languages` are the languages
-    that words are stemmed in; a file keeps those that it was made with. One store object serves many threads; close
-    it, or use it in a `with`.
+    that words are stemmed in; a file keeps those that it was made with. `ranking` is how keywords are ranked while the
+    store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A `recogniser` gives the name and kind of each entity in a
+    text, beside those found without it. One store object serves many threads; close it, or use it in a `with`.
 
     Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
-    `NewerSchemaError`, `InvalidInputError` (languages or embedder that mean nothing).
+    `NewerSchemaError`, `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing).
     """
 
     def __init__(

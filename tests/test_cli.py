@@ -617,3 +617,17 @@ def test_a_misused_ranking(run, tmp_path, arguments, code, sentence):
     assert (done.returncode, done.stdout) == (code, "")
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_another_spelling_keeps_the_kind(run):
+    """A known name that is taught another spelling keeps its kind however it is written; a new kind takes its place."""
+    quiet(run, "entities", "add", "PagBank", "--kind", "company")
+    assert rows(quiet(run, "entities", "add", "pagbank", "--alias", "PB"))[0][0] == "company"
+    assert rows(quiet(run, "entities", "add", "PagBank", "--kind", "service"))[0][0] == "service"
+
+
+def test_names_are_taught_from_standard_input(run):
+    """`--file -` reads the names from standard input, and refuses a name beside it."""
+    said = quiet(run, "entities", "add", "--file", "-", stdin="Stripe (company): stp\n# note\nZeta\n")
+    assert rows(said) == [["company", "Stripe", "stp"], ["term", "Zeta", ""]]
+    assert run("entities", "add", "Zeta", "--file", "-", *WORDS_ONLY).returncode == 2

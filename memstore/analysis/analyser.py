@@ -103,7 +103,7 @@ class Analyser:
     def terms(self, text: str, languages: Sequence[str]) -> list[str]:
         """Return the terms of a memory's text, in order and repeated as often as they stand there.
 
-        Each word stands there as spelt and as stemmed in each of `languages`. Function words are kept, as spelt: a
+        Each word stands there as spelt and as stemmed, in one of `languages`. Function words are kept, as spelt: a
         text of nothing else can be found by them.
         """
         return self.analysed(text, languages)[0]

@@ -7,6 +7,7 @@ from click.core import ParameterSource
 
 from memstore import render
 from memstore.cli.support import Place, file_options, opened, print_json, read_stdin
+from memstore.entities import key
 from memstore.exchange import read_terms, read_text
 from memstore.records import Term
 
@@ -76,8 +77,8 @@ def add(place: Place, name: str | None, kind: str | None, aliases: tuple[str, ..
         terms = read_terms(read_stdin() if str(path) == "-" else read_text(path), kind=kind or "term")
     with opened(place) as store:
         if name is not None:
-            there = {term.name: term.kind for term in store.terms.list()}
-            terms = [Term(name=name, kind=kind or there.get(name, "term"), aliases=aliases)]
+            there = {key(term.name): term.kind for term in store.terms.list()}
+            terms = [Term(name=name, kind=kind or there.get(key(name), "term"), aliases=aliases)]
         found = store.terms.add_many(terms)
     _print(found, place)
 
