@@ -1,4 +1,4 @@
--- The memstore file, schema 2. This is the only place with DDL, but for the vector tables at the end.
+-- The memstore file, schema 3. This is the only place with DDL, but for the vector tables at the end.
 --
 -- Source of truth: memories, tags, the given rows of memory_entities, entity_terms, vocabulary, embedders and the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
@@ -46,14 +46,17 @@ CREATE TABLE tags (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_tag ON tags (tag, memory_id);
 
--- Cache. The spans of a memory's text that embedders see, in characters; start included, stop not.
+-- Cache. The spans of a memory's text that embedders see, in characters; start included, stop not. Where a model can't
+-- read a whole passage, its space has pieces of it: passages of that space alone.
 CREATE TABLE passages (
-    id        INTEGER PRIMARY KEY AUTOINCREMENT,        -- never reused: it names vectors
-    memory_id INTEGER NOT NULL REFERENCES memories (id),
-    start     INTEGER NOT NULL,
-    stop      INTEGER NOT NULL
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,      -- never reused: it names vectors
+    memory_id   INTEGER NOT NULL REFERENCES memories (id),
+    start       INTEGER NOT NULL,
+    stop        INTEGER NOT NULL,
+    embedder_id INTEGER                                 -- the space of a piece; else NULL: a passage of every space
 ) STRICT;
 CREATE INDEX passages_memory ON passages (memory_id);
+CREATE INDEX passages_pieces ON passages (embedder_id) WHERE embedder_id IS NOT NULL;
 
 -- Cache. A memory's distinct terms, parted by spaces, the most frequent first, with the counts of those that stand
 -- there more than once, and how many terms it has in all: what BM25 counts, and what the row of a neighbour is rewritten
@@ -142,8 +145,11 @@ CREATE TABLE embedders (        -- one row for each embedding space
     metric         TEXT NOT NULL DEFAULT 'cosine',
     query_prefix   TEXT NOT NULL DEFAULT '',
     passage_prefix TEXT NOT NULL DEFAULT '',
+    pooling        TEXT NOT NULL DEFAULT '',
     fingerprint    BLOB NOT NULL,                       -- float32 vector of one fixed sentence
-    state          TEXT NOT NULL                        -- 'ready': searched; 'filling': not yet
+    languages      TEXT NOT NULL DEFAULT '',            -- those whose queries it is asked, parted by spaces; none: all
+    state          TEXT NOT NULL,                       -- 'ready': can be searched; 'filling': not yet
+    searched       INTEGER NOT NULL DEFAULT 1           -- 1: asked by a search that names no space
 ) STRICT;
 
 -- Which passage has which vector in which space. It is readable where the vectors are not (no extension), and a row
@@ -152,9 +158,11 @@ CREATE TABLE passage_vectors (
     embedder_id INTEGER NOT NULL REFERENCES embedders (id),
     passage_id  INTEGER NOT NULL,
     text_hash   BLOB NOT NULL,                          -- of the text that was embedded
-    vector_hash BLOB,                                   -- of the vector's bytes; NULL: the model gave no usable vector
+    vector_hash BLOB,                                   -- of the vector's bytes; NULL: it has none here
+    pieces      INTEGER NOT NULL DEFAULT 0,             -- how many pieces stand for it; 0 without a vector: refused
     PRIMARY KEY (embedder_id, passage_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX passage_vectors_text ON passage_vectors (embedder_id, text_hash);
 
 -- Each embedding space <n> has its own table of vectors, made by memstore/semantic.py when the space is added, since
 -- its width is not known before:

@@ -1,7 +1,7 @@
 """A single-file SQLite memory store: keywords, vectors and entities, fused and explained."""
 
 from memstore.analysis import Analysis, analyze
-from memstore.embedding import Embedder
+from memstore.embedding import Embedder, OpenAIEmbedder, from_function
 from memstore.entities import Recogniser
 from memstore.errors import (
     BusyError,
@@ -18,7 +18,10 @@ from memstore.errors import (
 )
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
+    Answers,
+    Comparison,
     Entity,
+    Filled,
     Hit,
     ImportReport,
     Memory,
@@ -40,11 +43,14 @@ __all__ = [
     "BM25",
     "TFIDF",
     "Analysis",
+    "Answers",
     "BusyError",
+    "Comparison",
     "DamagedStoreError",
     "Embedder",
     "EmbedderError",
     "Entity",
+    "Filled",
     "Hit",
     "ImportReport",
     "InvalidInputError",
@@ -55,6 +61,7 @@ __all__ = [
     "NewerSchemaError",
     "NotAStoreError",
     "NotFoundError",
+    "OpenAIEmbedder",
     "Passage",
     "ReadOnlyError",
     "Recogniser",
@@ -68,4 +75,5 @@ __all__ = [
     "Term",
     "Weights",
     "analyze",
+    "from_function",
 ]

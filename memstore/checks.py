@@ -170,6 +170,14 @@ def whole(field: str, value: Any, *, least: int) -> int:
     return int(value.__index__())
 
 
+def seconds(field: str, value: Any) -> float:
+    """Return a number of seconds, or refuse it."""
+    value = native(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+        raise InvalidInputError(f"{field} is {brief(value)}; give a number of seconds from 0 on.")
+    return float(value)
+
+
 def identifier(value: Any) -> int:
     """Return a memory's id as Python's own number, or refuse it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

@@ -44,23 +44,39 @@ def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
     if own is None:
         return PROFILES[profile]
     if isinstance(own, Mapping):
-        own = Weights(**{checks.one_of("weight", name, _WEIGHTS): value for name, value in own.items()})
+        # What is no signal is the name of a space, which the file must have.
+        known = {name: value for name, value in own.items() if name in _WEIGHTS}
+        own = Weights(**known, spaces={name: value for name, value in own.items() if name not in _WEIGHTS})
     if not isinstance(own, Weights):
         raise InvalidInputError(f"weights is {type(own).__name__}; give Weights, or a mapping of signal to number.")
-    for name in _WEIGHTS:
-        value = checks.native(getattr(own, name))
+    if not isinstance(own.spaces, Mapping):
+        raise InvalidInputError(f"weights: spaces is {type(own.spaces).__name__}; give a mapping of space to number.")
+    for name, given in (*((name, getattr(own, name)) for name in _WEIGHTS), *own.spaces.items()):
+        value = checks.native(given)
         if not isinstance(value, int | float) or not 0 <= value <= _LARGEST_WEIGHT:
             raise InvalidInputError(
-                f"weights: {name} is {checks.brief(value)}; give a number from 0 to {_LARGEST_WEIGHT:,.0f}."
+                f"weights: {name if name in _WEIGHTS else checks.brief(name)} is {checks.brief(value)};"
+                f" give a number from 0 to {_LARGEST_WEIGHT:,.0f}."
             )
-    if own.keyword + own.semantic + own.entity == 0:
+    if own.keyword + own.semantic + own.entity + sum(own.spaces.values()) == 0:
         raise InvalidInputError("weights: keyword, semantic and entity are all 0; at least one must count.")
     return own
 
 
-def shares(own: Weights, signals: tuple[str, ...]) -> dict[str, float]:
-    """Return the weight of each signal that takes part, as shares that add up to 1 (all 0 if none counts)."""
-    given = {signal: float(getattr(own, signal)) for signal in signals}
+def shares(own: Weights, signals: tuple[str, ...], spaces: Mapping[str, str] | None = None) -> dict[str, float]:
+    """Return the weight of each signal that takes part, as shares that add up to 1 (all 0 if none counts).
+
+    `spaces` gives the embedding space behind a signal, by the signal's name; those that the weights do not name share
+    the semantic weight.
+    """
+    spaces = spaces or {}
+    sharing = [signal for signal in spaces if spaces[signal] not in own.spaces]
+    given = {
+        signal: own.semantic / len(sharing)
+        if signal in sharing
+        else float(own.spaces[spaces[signal]] if signal in spaces else getattr(own, signal))
+        for signal in signals
+    }
     total = sum(given.values())
     return {signal: value / total if total else 0.0 for signal, value in given.items()}
 

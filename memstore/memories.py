@@ -181,7 +181,7 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
         f"  JOIN entities e ON e.id = l.entity_id WHERE l.memory_id = m.id AND {COUNTS}),"
         " (SELECT languages FROM analysed a WHERE a.memory_id = m.id),"
         " (SELECT json_group_array(e.name) FROM embedders e WHERE EXISTS"
-        "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND NOT EXISTS"
+        "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND p.embedder_id IS NULL AND NOT EXISTS"
         "   (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = e.id AND v.passage_id = p.id)))"
         " FROM json_each(?) j JOIN memories m ON m.id = j.value",
         (json.dumps(list(ids)),),

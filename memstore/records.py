@@ -96,13 +96,15 @@ class Candidates:
 class Weights:
     """What each signal counts for, as shares: they are divided by their sum over the signals that take part.
 
-    `boost` is added, scaled by rarity in [0, 1], to a memory that mentions an entity of the query.
+    Several embedding spaces share `semantic`; one that `spaces` names has a weight of its own instead. `boost` is
+    added, scaled by rarity in [0, 1], to a memory that mentions an entity of the query.
     """
 
     keyword: float = 0.4
     semantic: float = 0.4
     entity: float = 0.2
     boost: float = 0.3
+    spaces: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,21 +145,22 @@ class Hit:
     def explain(self) -> str:
         """Return the score as text: a line for each signal, the boost, and what matched."""
         lines = [f"score {self.score:.4f}"]
+        width = 1 + max(len(name) for name in (*self.signals, "semantic"))
         for name, signal in self.signals.items():
             raw = "unknown" if signal.raw is None else f"{signal.raw:.4g}"
             rank = "no evidence" if signal.rank is None else f"rank {signal.rank}"
             lines.append(
-                f"  {name:<9}{signal.contribution:.4f} = {signal.normalised:.4f} x weight {signal.weight:.2f}"
+                f"  {name:<{width}}{signal.contribution:.4f} = {signal.normalised:.4f} x weight {signal.weight:.2f}"
                 f"  (raw {raw}, {rank})"
             )
         if self.boost:
-            lines.append(f"  {'boost':<9}{self.boost:.4f}")
+            lines.append(f"  {'boost':<{width}}{self.boost:.4f}")
         if self.terms:
-            lines.append(f"  words     {', '.join(self.terms)}")
+            lines.append(f"  {'words':<{width}} {', '.join(self.terms)}")
         if self.neighbour_terms:
-            lines.append(f"  beside    {', '.join(self.neighbour_terms)}")
+            lines.append(f"  {'beside':<{width}} {', '.join(self.neighbour_terms)}")
         if self.entities:
-            lines.append(f"  entities  {', '.join(self.entities)}")
+            lines.append(f"  {'entities':<{width}} {', '.join(self.entities)}")
         return "\n".join(lines)
 
 
@@ -165,8 +168,9 @@ class Hit:
 class SearchResult(Sequence[Hit]):
     """The hits of a search, best first, and how they came about.
 
-    `used` names the signals that took part, `skipped` those that did not and why, `pending` how many passages of the
-    file have no vector yet in the space that was searched, `timings` the milliseconds of each stage.
+    `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
+    answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
+    each stage. A file's only space is the signal `semantic`; several are signals by their own names.
     """
 
     query: str
@@ -174,6 +178,7 @@ class SearchResult(Sequence[Hit]):
     used: tuple[str, ...]
     skipped: Mapping[str, str]
     timings: Mapping[str, float]
+    spaces: tuple[str, ...] = ()
     pending: int = 0
 
     @overload
@@ -194,17 +199,67 @@ class SearchResult(Sequence[Hit]):
 class Space:
     """An embedding space of the file: one model's vectors.
 
-    `vectors` counts passages that have one, `pending` those that wait, `refused` those of which the model gave no
-    usable vector (they are found by words and entities). `state` is `ready` or `filling` (not searched yet).
+    `vectors` counts them, `pending` the passages that wait for one, `refused` those of which the model gave no usable
+    vector (they are found by words and entities). `state` is `ready` or `filling` (not searched yet); `default` says
+    whether a search asks it that names no space; one with `languages` is asked queries in these alone. `problem` is
+    what is known to be wrong with its model here.
     """
 
     name: str
     model_id: str
     dimensions: int
+    languages: tuple[str, ...]
     state: str
+    default: bool
     vectors: int
     pending: int
     refused: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What filling an embedding space did, in passages, or what it would do.
+
+    `embedded` were given to the model, `copied` had a vector of the same text in the space, `pending` still wait,
+    `refused` have no usable vector. `seconds` is the time that was spent, in an estimate the time that `pending` would
+    take. `problem` says why some wait.
+    """
+
+    space: str
+    embedded: int
+    copied: int
+    pending: int
+    refused: int
+    seconds: float
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one embedding space alone answered to some queries.
+
+    `found` holds the ids of each query's nearest memories, best first; `milliseconds` are those of a query, embedding
+    and scan; `megabytes` those of the vectors. `hit_at_1` and `hit_at_k` are the shares of the judged queries with a
+    relevant memory first, and among the `k` first; None where none is judged.
+    """
+
+    space: str
+    dimensions: int
+    megabytes: float
+    milliseconds: float
+    found: tuple[tuple[int, ...], ...]
+    hit_at_1: float | None = None
+    hit_at_k: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Embedding spaces side by side; `agreement` is the mean share of their `k` nearest that two have in common."""
+
+    k: int
+    spaces: tuple[Answers, ...]
+    agreement: tuple[tuple[str, str, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

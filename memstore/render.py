@@ -41,6 +41,13 @@ def snippet(text: str) -> str:
     return (cut[: cut.rfind(" ")] if cut.rfind(" ") > _LONGEST_SNIPPET // 2 else cut) + " …"
 
 
+def duration(seconds: float) -> str:
+    """Return a time as a person says it."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def day(memory: Memory) -> str:
     """Return the date of a memory where this machine is."""
     return memory.created_at.astimezone().date().isoformat()
@@ -137,7 +144,8 @@ def stats(found: Stats) -> list[list[str]]:
     ]
     for space in found.spaces:
         counts = f"{space.vectors:,} vectors, {space.pending:,} pending, {space.refused:,} refused"
-        rows.append(["space", f"{space.name}: {space.dimensions} dimensions, {space.state}, {counts}"])
+        searched = "" if space.default else ", asked only by name"
+        rows.append(["space", f"{space.name}: {space.dimensions} dimensions, {space.state}{searched}, {counts}"])
     return [*rows, ["schema", f"{found.schema} (SQLite {found.sqlite})"]]
 
 

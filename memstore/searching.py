@@ -1,7 +1,6 @@
-"""The search flow: three signals, one set of candidates, every score exact, one answer."""
+"""The search flow: each signal's candidates, one set of them, every score exact, one answer."""
 
 import json
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,17 +11,19 @@ from typing import Any
 import apsw
 import numpy as np
 import regex
+from numpy.typing import NDArray
 
 from memstore import checks, entities, fusion, keyword, memories, semantic
 from memstore.analysis import Analyser, fold, whole_word
+from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.database import Database, all_rows
 from memstore.entities import QueryEntity, Recogniser
-from memstore.errors import EmbedderError, InvalidInputError, SignalUnavailableError
+from memstore.errors import InvalidInputError, SignalUnavailableError
 from memstore.filters import Condition, Filter
 from memstore.ranking import Ranking
 from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.semantic import StoredSpace, Vector
-from memstore.spaces import Spaces
+from memstore.serving import Serving
 
 SIGNALS = ("keyword", "semantic", "entity")
 
@@ -54,59 +55,66 @@ class Searcher:
     """Answers questions from one store."""
 
     def __init__(
-        self, database: Database, analyser: Analyser, spaces: Spaces, recogniser: Recogniser | None = None
+        self, database: Database, analyser: Analyser, serving: Serving, recogniser: Recogniser | None = None
     ) -> None:
         self._database = database
         self._analyser = analyser
-        self._spaces = spaces
+        self._serving = serving
+        self._asker = Asker(serving)
         self._recogniser = recogniser
 
     def search(self, question: Question) -> SearchResult:
         """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
         clock = _Clock()
         normalise = fusion.method(question.fusion)
-        skipped = self._not_wanted(question)
-        wanted = tuple(name for name in SIGNALS if name not in skipped)
         with self._database.read() as conn:
+            stored = semantic.spaces(conn)
+            refuse_unknown(question.signals, question.weights, SIGNALS, stored)
             with clock("analyse"):
                 asked_words = self._analyser.query(question.query)
             if not asked_words:
                 return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
+            skipped = _not_wanted(question)
             moment = checks.now()
             condition = question.filter.condition(conn, moment)
-            asked = None
-            if "semantic" in wanted and self._database.vectors_unavailable is not None:
-                skipped["semantic"] = self._database.vectors_unavailable
-            elif "semantic" in wanted:
-                asked = _Embedding(self._spaces, semantic.spaces(conn), question.query)
+            asked = self._asker.ask(
+                question.query,
+                stored,
+                question.signals,
+                question.weights,
+                self._analyser.detect(question.query) if any(space.languages for space in stored) else (),
+            )
             with clock("keyword"):
                 to_keyword = keyword.ask(conn, asked_words, question.ranking, moment)
             scored: dict[str, _Scored] = {}
             pending = 0
-            # What completing finds out besides scores, by memory id: the nearest passage, the entities mentioned.
-            passages: dict[int, int] = {}
+            # What completing finds out besides scores, by memory id: the nearest passage of a space, the entities.
+            passages: dict[str, dict[int, int]] = {}
             held: dict[int, tuple[QueryEntity, ...]] = {}
-            if "keyword" in wanted:
+            if "keyword" not in skipped:
                 with clock("keyword"):
                     scored["keyword"] = _keyword(conn, question, to_keyword, condition)
-            if "entity" in wanted:
+            if "entity" not in skipped:
                 with clock("entity"):
                     names = entities.of_query(conn, question.query, self._recogniser)
                     scored["entity"] = _entity(conn, question, names, condition, held)
-            if asked is not None:
+            vectors: dict[str, Vector] = {}
+            if asked.embeddings:
                 with clock("embed"):
-                    answer = asked.result()
-                if isinstance(answer, str):
-                    skipped["semantic"] = answer
-                else:
-                    with clock("semantic"):
-                        scored["semantic"] = _semantic(conn, question, *answer, condition, passages)
-                        pending = semantic.waits(conn, answer[0])
+                    vectors = self._asker.answers(asked)
+            for name, vector in vectors.items():
+                space, nearest = asked.spaces[name], passages.setdefault(name, {})
+                with clock("semantic"):
+                    scored[name] = _semantic(conn, question, space, vector, condition, nearest)
+                    pending += semantic.waits(conn, space)
+            skipped |= asked.skipped
+            for model in self._serving.homeless(stored) if vectors else []:
+                skipped[model.name] = "it has no space in this file; memstore embedders add makes one"
             if question.signals is not None:
-                _refuse_skipped(question.signals, skipped)
+                _refuse_skipped(question.signals, skipped, bool(vectors))
             if not scored:
                 return _nothing(question, skipped)
-            used = tuple(name for name in SIGNALS if name in scored)
+            used = tuple(name for name in ("keyword", *vectors, "entity") if name in scored)
             with clock("complete"):
                 ids = _existing(conn, {one for name in used for one in scored[name].found.ids})
                 raw = {name: _row(ids, scored[name].complete(ids)) for name in used}
@@ -114,8 +122,8 @@ class Searcher:
                 boosts = np.array([_boost(question.weights, held.get(one, ())) for one in ids], dtype=np.float64)
                 total, order, parts = fusion.fuse(
                     raw,
-                    {name: np.isfinite(raw[name]) & ((raw[name] > 0) | (name == "semantic")) for name in used},
-                    fusion.shares(question.weights, used),
+                    {name: np.isfinite(raw[name]) & ((raw[name] > 0) | (name in vectors)) for name in used},
+                    fusion.shares(question.weights, used, {name: asked.spaces[name].name for name in vectors}),
                     boosts,
                     np.array(ids, dtype=np.int64),
                     normalise,
@@ -125,7 +133,8 @@ class Searcher:
                 there = memories.read(conn, best)
                 matched = keyword.held(conn, to_keyword, best)
                 lent = keyword.lent(conn, to_keyword, matched) if "keyword" in used else {}
-                spans = _passages(conn, there, passages, matched)
+                nearest = _nearest([ids[index] for index in order[: question.k]], order, parts, passages)
+                spans = _passages(conn, there, nearest, matched)
         hits = tuple(
             _hit(
                 there[ids[index]],
@@ -143,18 +152,14 @@ class Searcher:
             for rank, index in enumerate(order[: question.k].tolist(), 1)
         )
         return SearchResult(
-            query=question.query, hits=hits, used=used, skipped=skipped, pending=pending, timings=clock.timings
+            query=question.query,
+            hits=hits,
+            used=used,
+            skipped=skipped,
+            spaces=tuple(asked.spaces[name].name for name in vectors),
+            pending=pending,
+            timings=clock.timings,
         )
-
-    @staticmethod
-    def _not_wanted(question: Question) -> dict[str, str]:
-        """Return the signals that the caller does not want, and why: not named, or without weight."""
-        skipped = {name: "not asked for" for name in SIGNALS if question.signals and name not in question.signals}
-        for name in SIGNALS:
-            boosts = name == "entity" and question.weights.boost > 0
-            if name not in skipped and getattr(question.weights, name) == 0 and not boosts:
-                skipped[name] = "its weight is 0"
-        return skipped
 
 
 def _keyword(conn: apsw.Connection, question: Question, asked: keyword.Asked, condition: Condition | None) -> _Scored:
@@ -192,30 +197,6 @@ def _semantic(
     return _Scored(found=semantic.search(conn, space, vector, condition, question.depth), complete=complete)
 
 
-class _Embedding:
-    """The query's vector and its space, found beside the other signals; what goes wrong is kept as a sentence."""
-
-    def __init__(self, spaces: Spaces, stored: Sequence[StoredSpace], query: str) -> None:
-        self._result: tuple[StoredSpace, Vector] | str = "the embedder ended without an answer"
-        # A thread of its own for each search, since a pool does not outlive a fork.
-        self._thread = threading.Thread(target=self._embed, args=(spaces, stored, query), daemon=True)
-        self._thread.start()
-
-    def _embed(self, spaces: Spaces, stored: Sequence[StoredSpace], query: str) -> None:
-        space = spaces.for_search(stored)
-        try:
-            self._result = space if isinstance(space, str) else (space, spaces.query(query))
-        except EmbedderError as error:
-            self._result = str(error)
-        except Exception as error:
-            # Whatever a model of the caller's own does, it costs this signal and not the answer.
-            self._result = f"the embedder failed ({type(error).__name__}: {error})"
-
-    def result(self) -> tuple[StoredSpace, Vector] | str:
-        self._thread.join()
-        return self._result
-
-
 class _Clock:
     """Milliseconds a stage."""
 
@@ -232,7 +213,7 @@ class _Clock:
 
 
 def signal_names(signals: Any) -> tuple[str, ...] | None:
-    """Return the signals a caller names, in their fixed order; raise `InvalidInputError` on an unknown one."""
+    """Return the signals and spaces that a caller names; raise `InvalidInputError` on what is no name."""
     if signals is None:
         return None
     given = (signals,) if isinstance(signals, str) else signals
@@ -240,8 +221,10 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
         raise InvalidInputError(
             f"signals is {checks.brief(signals)}; name some of {', '.join(SIGNALS)}, or leave it out for all."
         )
-    named = {checks.one_of("signal", one, SIGNALS) for one in given}
-    return tuple(name for name in SIGNALS if name in named)
+    for one in given:
+        if not isinstance(one, str):
+            checks.one_of("signal", one, SIGNALS)
+    return tuple(dict.fromkeys(given))
 
 
 def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
@@ -260,10 +243,26 @@ def _existing(conn: apsw.Connection, ids: Iterable[int]) -> list[int]:
     return [memory_id for (memory_id,) in rows]
 
 
-def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str]) -> None:
+def _not_wanted(question: Question) -> dict[str, str]:
+    """Return why the signals other than the spaces take no part: not named, or without weight."""
+    weights, named = question.weights, question.signals
+    skipped = {name: NOT_ASKED for name in ("keyword", "entity") if named and name not in named}
+    if weights.keyword == 0:
+        skipped.setdefault("keyword", NO_WEIGHT)
+    if weights.entity == 0 and weights.boost == 0:
+        skipped.setdefault("entity", NO_WEIGHT)
+    return skipped
+
+
+def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str], answered: bool) -> None:
+    spaces = [reason for name, reason in skipped.items() if name not in SIGNALS and reason != NOT_ASKED]
     for name in named:
-        if name in skipped:
-            raise SignalUnavailableError(f"the {name} signal can't take part: {skipped[name]}.")
+        if name == "semantic":
+            reason = "" if answered else skipped.get(name, "; ".join(spaces))
+        else:
+            reason = skipped.get(name, "")
+        if reason:
+            raise SignalUnavailableError(f"the {name} signal can't take part: {reason}.")
 
 
 def _row(ids: Sequence[int], scores: Mapping[int, float]) -> fusion.Scores:
@@ -312,6 +311,22 @@ def _hit(
     )
 
 
+def _nearest(
+    best: Sequence[int],
+    order: NDArray[np.int64],
+    parts: Mapping[str, fusion.Fused],
+    passages: Mapping[str, Mapping[int, int]],
+) -> dict[int, int]:
+    """Return the passage that is nearest to the query for each memory, by the space that counts most for it."""
+    found: dict[int, int] = {}
+    for memory_id, index in zip(best, order.tolist(), strict=False):
+        there = [name for name, nearest in passages.items() if memory_id in nearest]
+        if there:
+            chosen = max(there, key=lambda name: float(parts[name].contributions[index]))
+            found[memory_id] = passages[chosen][memory_id]
+    return found
+
+
 def _passages(
     conn: apsw.Connection,
     there: Mapping[int, Memory],
@@ -321,9 +336,9 @@ def _passages(
     """Return the passage that stands for each memory: the nearest one, unless only others hold words of the query."""
     rows = all_rows(
         conn,
-        "SELECT memory_id, id, start, stop FROM passages"
-        " WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY id",
-        (json.dumps(list(there)),),
+        "SELECT memory_id, id, start, stop FROM passages WHERE memory_id IN (SELECT value FROM json_each(?1))"
+        " AND (embedder_id IS NULL OR id IN (SELECT value FROM json_each(?2))) ORDER BY id",
+        (json.dumps(list(there)), json.dumps(list(best.values()))),
     )
     spans: dict[int, list[tuple[int, int, int]]] = {}
     for memory_id, passage_id, start, stop in rows:

@@ -17,8 +17,12 @@ from memstore.records import Candidates
 Vector: TypeAlias = NDArray[np.float32]
 # sqlite-vec 0.1 answers no nearest-neighbour query for more (https://alexgarcia.xyz/sqlite-vec/features/knn.html).
 _MOST_NEIGHBOURS = 4096
-_WAITS = "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
+_WAITS = (
+    "p.embedder_id IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
+)
 _AMONG = " AND {} IN (SELECT value FROM json_each(?))"
+_COLUMNS = "id, name, spec, model_id, dimensions, fingerprint, languages, state, searched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +35,34 @@ class StoredSpace:
     model_id: str
     dimensions: int
     fingerprint: bytes
+    languages: str
     state: str
+    searched: int
 
     @property
     def table(self) -> str:
         return f"vectors_{self.id}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a passage that a model can't read whole: its span, counted from the passage's start, and its vector."""
+
+    start: int
+    stop: int
+    text_hash: bytes
+    vector: Vector | None
+
+
+# What a model made of a passage: its vector, None where it gives no usable one, or those of its pieces.
+Made: TypeAlias = Vector | tuple[Piece, ...] | None
+
+
 def spaces(conn: apsw.Connection) -> list[StoredSpace]:
     """Return the embedding spaces of the file, oldest first."""
-    rows = all_rows(conn, "SELECT id, name, spec, model_id, dimensions, fingerprint, state FROM embedders ORDER BY id")
-    return [
-        StoredSpace(id=a, name=b, spec=c, model_id=d, dimensions=e, fingerprint=f, state=g)
-        for a, b, c, d, e, f, g in rows
-    ]
+    rows = all_rows(conn, f"SELECT {_COLUMNS} FROM embedders ORDER BY id")
+    names = _COLUMNS.split(", ")
+    return [StoredSpace(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def add_space(
@@ -56,77 +74,181 @@ def add_space(
     fingerprint: Vector,
     query_prefix: str,
     passage_prefix: str,
+    pooling: str,
+    languages: Sequence[str],
     state: str,
 ) -> StoredSpace:
-    """Make an embedding space and its table of vectors; the metric is cosine."""
+    """Make an embedding space and its table of vectors; the metric is cosine.
+
+    It is one of those that searches ask, unless the user has chosen among the others.
+    """
     dimensions = len(fingerprint)
     conn.execute(
-        "INSERT INTO embedders (name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint.tobytes(), state),
+        "INSERT INTO embedders (name, spec, model_id, dimensions, query_prefix, passage_prefix, pooling, fingerprint,"
+        " languages, state, searched)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(min(searched), 1) FROM embedders))",
+        (
+            *(name, spec, model_id, dimensions, query_prefix, passage_prefix, pooling, fingerprint.tobytes()),
+            *(" ".join(languages), state),
+        ),
     )
     made = spaces(conn)[-1]
     conn.execute(f"CREATE VIRTUAL TABLE {made.table} USING vec0 (embedding FLOAT[{dimensions}] DISTANCE_METRIC=cosine)")
     return made
 
 
+def drop_space(conn: apsw.Connection, space: StoredSpace) -> None:
+    """Take a space and all of its vectors out of the file."""
+    conn.execute("DELETE FROM passage_vectors WHERE embedder_id = ?", (space.id,))
+    conn.execute("DELETE FROM passages WHERE embedder_id = ?", (space.id,))
+    conn.execute(f"DROP TABLE {space.table}")
+    conn.execute("DELETE FROM embedders WHERE id = ?", (space.id,))
+
+
 def set_state(conn: apsw.Connection, space: StoredSpace, state: str) -> None:
-    """Say whether a space is searched (`ready`) or not yet (`filling`)."""
+    """Say whether a space can be searched (`ready`) or not yet (`filling`)."""
     conn.execute("UPDATE embedders SET state = ? WHERE id = ?", (state, space.id))
 
 
-def add_passage(conn: apsw.Connection, memory_id: int | None, start: int, stop: int) -> int:
-    """Note a span of a memory's text that waits for vectors; return the passage's id."""
-    conn.execute("INSERT INTO passages (memory_id, start, stop) VALUES (?, ?, ?)", (memory_id, start, stop))
+def set_searched(conn: apsw.Connection, names: Sequence[str]) -> None:
+    """Say which spaces a search asks that names none."""
+    conn.execute("UPDATE embedders SET searched = name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),))
+
+
+def add_passage(
+    conn: apsw.Connection, memory_id: int | None, start: int, stop: int, space: StoredSpace | None = None
+) -> int:
+    """Note a span of a memory's text that waits for vectors, or a piece of a space; return the passage's id."""
+    conn.execute(
+        "INSERT INTO passages (memory_id, start, stop, embedder_id) VALUES (?, ?, ?, ?)",
+        (memory_id, start, stop, None if space is None else space.id),
+    )
     return conn.last_insert_rowid()
 
 
-def index(conn: apsw.Connection, space: StoredSpace, rows: Iterable[tuple[int, bytes, Vector | None]]) -> None:
-    """Store vectors by passage id, each with the hash of the text it was made from, in place of those that were there.
+def index(conn: apsw.Connection, space: StoredSpace, rows: Iterable[tuple[int, bytes, Made]]) -> None:
+    """Store what a model made of passages, by passage id, each with the hash of the text it was made from.
 
     None is a passage that the model gives no usable vector for: it is noted, and not tried again.
     """
-    for passage_id, text_hash, vector in rows:
-        conn.execute(f"DELETE FROM {space.table} WHERE rowid = ?", (passage_id,))
-        vector_hash = None
-        if vector is not None:
-            conn.execute(f"INSERT INTO {space.table} (rowid, embedding) VALUES (?, ?)", (passage_id, vector.tobytes()))
-            vector_hash = digest(vector.tobytes())
-        conn.execute(
-            "INSERT OR REPLACE INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash)"
-            " VALUES (?, ?, ?, ?)",
-            (space.id, passage_id, text_hash, vector_hash),
-        )
+    for passage_id, text_hash, made in rows:
+        if not isinstance(made, tuple):
+            _store(conn, space, passage_id, text_hash, made)
+            continue
+        memory_id, start, stop = all_rows(
+            conn, "SELECT memory_id, start, stop FROM passages WHERE id = ?", (passage_id,)
+        )[0]
+        for piece in made:
+            span = start + piece.start, min(start + piece.stop, stop)
+            _store(conn, space, add_passage(conn, memory_id, *span, space), piece.text_hash, piece.vector)
+        _store(conn, space, passage_id, text_hash, None, pieces=len(made))
+
+
+def _store(
+    conn: apsw.Connection,
+    space: StoredSpace,
+    passage_id: int,
+    text_hash: bytes,
+    vector: Vector | None,
+    *,
+    pieces: int = 0,
+) -> None:
+    # vec0 knows no OR REPLACE.
+    conn.execute(f"DELETE FROM {space.table} WHERE rowid = ?", (passage_id,))
+    vector_hash = None
+    if vector is not None:
+        conn.execute(f"INSERT INTO {space.table} (rowid, embedding) VALUES (?, ?)", (passage_id, vector.tobytes()))
+        vector_hash = digest(vector.tobytes())
+    conn.execute(
+        "INSERT OR REPLACE INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash, pieces)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (space.id, passage_id, text_hash, vector_hash, pieces),
+    )
+
+
+def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[bytes]) -> dict[bytes, Vector]:
+    """Return the vectors that a space has of some texts, by the hash of each: what need not be made again.
+
+    A vector whose bytes are not those that were stored is none.
+    """
+    rows = all_rows(
+        conn,
+        "SELECT v.text_hash, v.vector_hash, n.embedding FROM json_each(?) j"
+        " CROSS JOIN passage_vectors v ON v.embedder_id = ? AND v.text_hash = unhex(j.value)"
+        f" CROSS JOIN {space.table} n ON n.rowid = v.passage_id",
+        (json.dumps([one.hex() for one in text_hashes]), space.id),
+    )
+    return {
+        text_hash: np.frombuffer(vector, dtype=np.float32)
+        for text_hash, vector_hash, vector in rows
+        if digest(vector) == vector_hash
+    }
 
 
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:
     """Take a memory's passages and their vectors out.
 
     Without the extension (`vectors` false) the vectors can't be reached: their rows in `passage_vectors` stay, are
-    found by no search since their passage is gone, and `sweep` removes them once the extension is there.
+    found by no search since their passage is gone, and `reconcile` removes them once the extension is there.
     """
     gone = [passage_id for (passage_id,) in all_rows(conn, "SELECT id FROM passages WHERE memory_id = ?", (memory_id,))]
     conn.execute("DELETE FROM passages WHERE memory_id = ?", (memory_id,))
     if vectors:
         for space in spaces(conn):
             for passage_id in gone:
-                _drop(conn, space.id, passage_id)
+                _drop(conn, space, passage_id)
 
 
-def sweep(conn: apsw.Connection) -> None:
-    """Remove the vectors whose passage is gone (those that `remove` could not reach)."""
+def reconcile(conn: apsw.Connection, space: StoredSpace) -> None:
+    """Make the vectors and the notes of them agree: what belongs to nothing goes, what is lost waits again."""
     orphans = all_rows(
         conn,
-        "SELECT embedder_id, passage_id FROM passage_vectors v"
-        " WHERE NOT EXISTS (SELECT 1 FROM passages p WHERE p.id = v.passage_id)",
+        "SELECT passage_id FROM passage_vectors v WHERE v.embedder_id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.id = v.passage_id)"
+        f" UNION SELECT n.rowid FROM {space.table}_rowids n WHERE NOT EXISTS (SELECT 1 FROM passage_vectors v"
+        "  WHERE v.embedder_id = ? AND v.passage_id = n.rowid AND v.vector_hash IS NOT NULL)",
+        (space.id, space.id),
     )
-    for embedder_id, passage_id in orphans:
-        _drop(conn, embedder_id, passage_id)
+    for (passage_id,) in orphans:
+        _drop(conn, space, passage_id)
+    lost = all_rows(
+        conn,
+        "SELECT v.passage_id, p.memory_id FROM passage_vectors v JOIN passages p ON p.id = v.passage_id"
+        " WHERE v.embedder_id = ? AND v.vector_hash IS NOT NULL"
+        f" AND v.passage_id NOT IN (SELECT rowid FROM {space.table}_rowids)",
+        (space.id,),
+    )
+    for passage_id, memory_id in lost:
+        _drop(conn, space, passage_id)
+        # A piece is not made again by itself: the passage that it is of is.
+        broken = all_rows(
+            conn,
+            "SELECT p.id FROM passages p JOIN passage_vectors v ON v.passage_id = p.id AND v.embedder_id = ?1"
+            " WHERE p.memory_id = ?2 AND (v.pieces > 0 OR p.embedder_id = ?1)"
+            " AND EXISTS (SELECT 1 FROM passages o WHERE o.id = ?3 AND o.embedder_id = ?1)",
+            (space.id, memory_id, passage_id),
+        )
+        for (one,) in broken:
+            _drop(conn, space, one)
+        conn.execute(
+            "DELETE FROM passages WHERE memory_id = ?1 AND embedder_id = ?2 AND NOT EXISTS"
+            " (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ?2 AND v.passage_id = passages.id)",
+            (memory_id, space.id),
+        )
 
 
-def _drop(conn: apsw.Connection, embedder_id: int, passage_id: int) -> None:
-    conn.execute(f"DELETE FROM vectors_{int(embedder_id)} WHERE rowid = ?", (passage_id,))
-    conn.execute("DELETE FROM passage_vectors WHERE embedder_id = ? AND passage_id = ?", (embedder_id, passage_id))
+def disagreement(conn: apsw.Connection, space: StoredSpace) -> str:
+    """Return in what the counts of a space disagree, nothing where each passage has what it should."""
+    vectors, pending, _ = counts(conn, space)
+    held = one_value(conn, f"SELECT count(*) FROM {space.table}_rowids")
+    if pending:
+        return f"{pending} of its passages wait for a vector"
+    return "" if held == vectors else f"it holds {held} vectors where {vectors} are noted"
+
+
+def _drop(conn: apsw.Connection, space: StoredSpace, passage_id: int) -> None:
+    conn.execute(f"DELETE FROM {space.table} WHERE rowid = ?", (passage_id,))
+    conn.execute("DELETE FROM passage_vectors WHERE embedder_id = ? AND passage_id = ?", (space.id, passage_id))
 
 
 def search(
@@ -176,22 +298,29 @@ def complete(conn: apsw.Connection, space: StoredSpace, query: Vector, ids: Iter
 
 
 def counts(conn: apsw.Connection, space: StoredSpace) -> tuple[int, int, int]:
-    """Return how many passages of the file have a vector in the space, wait for one, and were refused one."""
-    vectors, refused = all_rows(
+    """Return how many vectors a space has, and how many passages wait for one, and were refused one."""
+    vectors, refused, noted = all_rows(
         conn,
-        "SELECT count(v.vector_hash), count(*) - count(v.vector_hash) FROM passage_vectors v"
-        " JOIN passages p ON p.id = v.passage_id WHERE v.embedder_id = ?",
+        "SELECT count(v.vector_hash),"
+        " coalesce(sum(v.vector_hash IS NULL AND v.pieces = 0 AND p.embedder_id IS NULL), 0),"
+        " coalesce(sum(p.embedder_id IS NULL), 0)"
+        " FROM passage_vectors v JOIN passages p ON p.id = v.passage_id WHERE v.embedder_id = ?",
         (space.id,),
     )[0]
-    passages = one_value(conn, "SELECT count(*) FROM passages")
-    return vectors, passages - vectors - refused, refused
+    return vectors, passages(conn) - noted, refused
+
+
+def passages(conn: apsw.Connection) -> int:
+    """Return how many passages the file has, without the pieces of those that some model can't read whole."""
+    all_of_them = one_value(conn, "SELECT count(*) FROM passages")
+    return int(all_of_them - one_value(conn, "SELECT count(*) FROM passages WHERE embedder_id IS NOT NULL"))
 
 
 def waits(conn: apsw.Connection, space: StoredSpace) -> int:
     """Return how many passages have no row in the space: a count of two indexes, cheap enough for every search."""
-    passages = one_value(conn, "SELECT count(*) FROM passages")
     noted = one_value(conn, "SELECT count(*) FROM passage_vectors WHERE embedder_id = ?", (space.id,))
-    return max(0, int(passages) - int(noted))
+    pieces = one_value(conn, "SELECT count(*) FROM passages WHERE embedder_id = ?", (space.id,))
+    return max(0, passages(conn) - int(noted) + int(pieces))
 
 
 def pending(
@@ -207,13 +336,22 @@ def pending(
     They come in the order of their ids, those up to `after` left out.
     """
     some, values = ("", ()) if memory_ids is None else (_AMONG.format("p.memory_id"), (json.dumps(list(memory_ids)),))
-    rows = all_rows(
+    return all_rows(
         conn,
         "SELECT p.id, p.memory_id, p.start, p.stop FROM passages p"
         f" WHERE p.id > ? AND {_WAITS}{some} ORDER BY p.id LIMIT ?",
         (after, space.id, *values, limit),
     )
-    return [(passage_id, memory_id, start, stop) for passage_id, memory_id, start, stop in rows]
+
+
+def size_of_pending(conn: apsw.Connection, space: StoredSpace) -> tuple[int, int]:
+    """Return how many passages wait for a vector, and how many characters of text they have together."""
+    number, characters = all_rows(
+        conn,
+        f"SELECT count(*), coalesce(sum(p.stop - p.start), 0) FROM passages p WHERE {_WAITS}",
+        (space.id,),
+    )[0]
+    return number, characters
 
 
 def still_pending(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int]) -> list[int]:

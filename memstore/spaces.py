@@ -1,234 +1,301 @@
-"""`store.spaces`: the embedding spaces of a file, and the model that fills and asks them."""
+"""`store.spaces`: the embedding spaces of a file, added, filled, chosen, compared and removed."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+import itertools
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import apsw
 
-from memstore import semantic
-from memstore.checks import digest
-from memstore.database import Database, one_value
-from memstore.embedding import Embedder, Model, resolve
-from memstore.errors import EmbedderError
-from memstore.memories import Row, get
-from memstore.records import Space
-from memstore.semantic import StoredSpace, Vector
+from memstore import checks, semantic
+from memstore.database import Database
+from memstore.embedding import Given, Model
+from memstore.embedding import resolve as models_of
+from memstore.errors import EmbedderError, InvalidInputError, NotFoundError
+from memstore.filling import Filler, new_space
+from memstore.records import Answers, Comparison, Filled, Space
+from memstore.semantic import StoredSpace
+from memstore.serving import Serving
 
-_FILL_BATCH = 64
-# About the window of a model: a pasted document would be read for minutes.
-_LONGEST_QUERY = 2_000
-
-
-# The vectors of some texts by the hash of each; None is a text that the model gives no usable vector for.
-Vectors: TypeAlias = dict[bytes, Vector | None]
+# Names of signals and of what else stands in an explanation: a space with one of them could not be told from it.
+RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all")
 
 
 class Spaces:
-    """The embedding spaces of one store.
+    """The embedding spaces of one store: each holds the vectors of one model, and no two are ever compared.
 
-    What goes wrong with a model is kept as a sentence and costs the semantic signal alone.
+    What goes wrong with a model is kept as a sentence and costs its own space alone.
     """
 
-    def __init__(self, database: Database, embedder: str | Embedder | None) -> None:
+    def __init__(self, database: Database, serving: Serving, filler: Filler) -> None:
         self._database = database
-        self._model: Model | None = None
-        self._why_not = ""
-        self._failure = ""
-        with database.read() as conn:
-            made_with = [space.spec for space in semantic.spaces(conn)]
-        # A model named by the caller that can't be had is waited for; with "auto" none is.
-        self._asked_for = embedder if isinstance(embedder, str) and embedder not in ("auto", "none") else ""
-        try:
-            self._model, self._why_not = resolve(embedder, made_with)
-        except EmbedderError as error:
-            self._why_not = str(error)
+        self._serving = serving
+        self._filler = filler
 
     def list(self) -> tuple[Space, ...]:
-        """Return every space with how many passages have a vector in it, wait for one, or were refused one."""
+        """Return every space, oldest first, with its vectors and the passages that wait for one."""
         with self._database.read() as conn:
-            return tuple(_counted(conn, space) for space in semantic.spaces(conn))
+            return tuple(self._counted(conn, space) for space in semantic.spaces(conn))
 
     def describe(self) -> str:
-        """Say in one line which model new memories go to, or why there is none."""
-        if self._database.vectors_unavailable is not None:
-            return self._database.vectors_unavailable
-        if self._model is None:
-            return self._why_not
-        name = self._model.name
-        return f"{name}, which failed when it was last used: {self._failure}" if self._failure else name
-
-    def fill(self, *, progress: Callable[[int, int], None] | None = None) -> int:
-        """Embed every passage that waits for a vector of the store's model; return how many were embedded.
-
-        A model that has no space in this file yet gets one beside the others; it is searched once every passage has
-        its vector. Each batch is a transaction, so an interrupted run goes on where it stopped. `progress` is called
-        with the passages done and the passages to do. Raises `EmbedderError` when there is no model or it fails.
-        """
-        model = self._required()
-        # Before the transaction, which never waits for a model.
-        model.fingerprint()
-        with self._database.write() as conn:
-            semantic.sweep(conn)
-            space = self._matching(semantic.spaces(conn), model) or self._added(conn, model, state="filling")
-            total = semantic.counts(conn, space)[1]
-        done = last = 0
-        while batch := self._waiting(space, after=last):
-            done += self._fill(model, space, batch)
-            last = max(batch)
-            if progress is not None:
-                progress(done, max(total, done))
-        with self._database.write() as conn:
-            if semantic.counts(conn, space)[1] == 0:
-                semantic.set_state(conn, space, "ready")
-        return done
-
-    def catch_up(self, memory_ids: Sequence[int]) -> None:
-        """Embed what waits of a few memories just written; what fails goes on waiting."""
-        if self._model is None or self._database.vectors_unavailable is not None:
-            return
-        try:
-            with self._database.read() as conn:
-                stored = semantic.spaces(conn)
-            space = self._matching(stored, self._model)
-            if space is not None and (batch := self._waiting(space, memory_ids=memory_ids)):
-                self._fill(self._model, space, batch)
-        except EmbedderError as error:
-            self._failure = str(error)
-
-    def embed(self, texts: Sequence[str]) -> Vectors | None:
-        """Return the vectors of passages to be stored, or None when there is no model, no place, or it failed."""
-        if self._model is None or self._database.vectors_unavailable is not None or not texts:
-            return None
-        try:
-            with self._database.read() as conn:
-                stored = semantic.spaces(conn)
-            if stored and self._matching(stored, self._model) is None:
-                return None
-            found = self._embedded(self._model, texts)
-        except EmbedderError as error:
-            self._failure = str(error)
-            return None
-        self._failure = ""
-        return found
-
-    def for_writing(self, conn: apsw.Connection) -> StoredSpace | None:
-        """Return the space that new vectors go to; the first model of a file gets its space here."""
-        if self._model is None or self._database.vectors_unavailable is not None:
-            return None
-        stored = semantic.spaces(conn)
-        if not stored:
-            waiting = one_value(conn, "SELECT EXISTS (SELECT 1 FROM passages)")
-            return self._added(conn, self._model, state="filling" if waiting else "ready")
-        return self._matching(stored, self._model)
+        """Say in one line which models new memories go to, or why there is none."""
+        with self._database.read() as conn:
+            return self._serving.describe(semantic.spaces(conn))
 
     def waiting(self, conn: apsw.Connection) -> tuple[str, ...]:
         """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
         if self._database.vectors_unavailable is not None or semantic.spaces(conn):
             return ()
-        if self._model is None:
-            return (self._asked_for,) if self._asked_for else ()
-        return (self._model.name,)
+        model = self._serving.waited_for()
+        return (model,) if model else ()
 
-    def for_search(self, stored: Sequence[StoredSpace]) -> StoredSpace | str:
-        """Return which of the file's spaces a query is asked in, or why none can be. Loads the model; no SQL."""
-        if self._model is None:
-            return self._why_not
-        if not stored:
-            return "no memory has a vector yet; memstore embedders fill makes those that wait"
-        try:
-            space = self._matching(stored, self._model)
-            if space is not None:
-                return (
-                    space
-                    if space.state == "ready"
-                    else f"the vectors of {space.name} are not all made; memstore embedders fill makes them"
+    def add(self, embedder: Given = None, *, name: str | None = None, languages: Sequence[str] | None = None) -> Space:
+        """Make a space for a model beside those that are there, and return it; `fill` then makes its vectors.
+
+        `embedder` is a name, a function or an object as `MemoryStore` takes it; left out, it is the model that the
+        store was opened with. `name` is how searches and weights name the space (the model's own name by default).
+        `languages` (two-letter codes) are those of the queries that it is asked, unless it is named or the only one;
+        left out, those that the model is for, and of a model for many all of them.
+        New memories go to it at once; it is searched when all that was there before has its vectors too. Raises
+        `InvalidInputError` when the name is taken or the file has a space of the same model, which answers as it did;
+        `EmbedderError` when the model can't be had.
+        """
+        name = self._new_name(name)
+        spoken = None if languages is None else checks.names("languages", languages)
+        model = self._own(embedder)
+        # Before the transaction, which never waits for a model.
+        model.fingerprint()
+        with self._database.write() as conn:
+            there = semantic.spaces(conn)
+            same = [one for one in there if one.model_id == model.model_id and model.made(one.fingerprint)]
+            if same:
+                raise InvalidInputError(
+                    f"{model.model_id} has the space {same[0].name!r} in this file; memstore embedders fill makes what"
+                    " it lacks. Nothing was changed."
                 )
-            other, own = stored[-1], self._model.opened()
-        except EmbedderError as error:
-            return str(error)
-        return (
-            f"the vectors of this file come from {other.model_id} ({other.dimensions} dimensions), not from"
-            f" {own.model_id} ({own.dimensions}) as it answers now; memstore embedders fill adds a space for it"
+            if name is not None and any(one.name == name for one in there):
+                raise InvalidInputError(f"a space of this file is named {name!r}; choose another name.")
+            made = new_space(conn, model, name, spoken)
+            self._serving.serve(made, model)
+            return self._counted(conn, made)
+
+    def fill(
+        self,
+        names: str | Sequence[str] | None = None,
+        *,
+        seconds: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> tuple[Filled, ...]:
+        """Embed every passage that waits, in all spaces or those named; return what was done in each.
+
+        A passage whose text has a vector in the space already gets a copy of it. Each batch is a transaction: an
+        interrupted run, however it ended, goes on where it stopped, and a second one does nothing. `seconds` bounds
+        each space's share of the work to about that, for use between other calls. `progress` is called with the
+        passages done and those to do, of one space at a time. In a file without a space the store's own model gets
+        its own. Where several spaces are filled, what is wrong with the model of one stands in its `problem` and the
+        others are filled all the same; raises `EmbedderError` where that is so of all.
+        """
+        limit = None if seconds is None else checks.seconds("seconds", seconds)
+        spaces = self._named(names) if names is not None else self._all()
+        done: list[Filled] = []
+        for space in spaces:
+            try:
+                done.append(self._filler.fill(space, seconds=limit, progress=progress))
+            except EmbedderError as error:
+                self._serving.failed(space, str(error))
+                done.append(self._failed(space, str(error)))
+        broken = [one.problem for one in done if one.problem is not None and one.pending]
+        if broken and len(broken) == len(done) and not any(one.embedded or one.copied for one in done):
+            raise EmbedderError("; ".join(broken))
+        return tuple(done)
+
+    def estimate(self, names: str | Sequence[str] | None = None, *, embedder: Given = None) -> tuple[Filled, ...]:
+        """Return what `fill` would do, without doing it: `pending` passages in about `seconds`, measured on a few.
+
+        With `embedder` it is what filling a space made for that model would do.
+        """
+        if embedder is not None:
+            return (self._filler.estimate(None, self._own(embedder)),)
+        with self._database.read() as conn:
+            spaces = semantic.spaces(conn)
+        if not spaces:
+            return (self._filler.estimate(None, self._own(None)),)
+        chosen = self._named(names) if names is not None else spaces
+        return tuple(self._filler.estimate(space, self._serving.model(space, None)) for space in chosen)
+
+    def default(self, *names: str) -> tuple[str, ...]:
+        """Choose the spaces that a search asks when it names none, all of them without a name; return the choice."""
+        chosen = self._named(names) if names else self._existing()
+        with self._database.write() as conn:
+            semantic.set_searched(conn, [space.name for space in chosen])
+        return tuple(space.name for space in chosen)
+
+    def remove(self, name: str, *, last: bool = False) -> int:
+        """Take a space out of the file with all of its vectors, and return how many those were.
+
+        Raises `InvalidInputError`, with nothing changed, when no other space could be searched afterwards and `last`
+        is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension.
+        """
+        (space,) = self._named(name)
+        if self._database.vectors_unavailable is not None:
+            raise EmbedderError(f"{name} can't be removed: {self._database.vectors_unavailable}")
+        with self._database.write() as conn:
+            others = [one for one in semantic.spaces(conn) if one.id != space.id and one.state == "ready"]
+            if not others and not last:
+                raise InvalidInputError(
+                    f"{name} is the only space that can be searched, and the file would be searched by words and names"
+                    " alone; say last=True (--last) to remove it all the same. Nothing was changed."
+                )
+            vectors, _, _ = semantic.counts(conn, space)
+            semantic.drop_space(conn, space)
+            if not any(one.searched for one in others):
+                semantic.set_searched(conn, [one.name for one in semantic.spaces(conn)])
+        return vectors
+
+    def compare(
+        self,
+        queries: Sequence[str],
+        *,
+        k: int = 10,
+        relevant: Sequence[Collection[int]] | None = None,
+        names: str | Sequence[str] | None = None,
+    ) -> Comparison:
+        """Ask each space alone, and return what each finds, at what cost, and how far they agree.
+
+        Every ready space is asked, or those named. `relevant` holds the ids of the right memories for each query; a
+        query without any is left out of the hit rates. Raises `EmbedderError` when a space's model can't be had.
+        """
+        k = checks.whole("k", k, least=1)
+        if isinstance(queries, str) or not queries or not all(isinstance(one, str) for one in queries):
+            raise InvalidInputError("queries: give a list of at least one text.")
+        if relevant is not None and len(relevant) != len(queries):
+            raise InvalidInputError(f"relevant has {len(relevant)} entries for {len(queries)} queries; give one each.")
+        spaces = [one for one in (self._named(names) if names else self._existing()) if one.state == "ready"]
+        if not spaces:
+            raise NotFoundError("no embedding space is filled; memstore embedders fill makes what is missing.")
+        answers = [self._asked(space, queries, k, relevant) for space in spaces]
+        return Comparison(
+            k=k,
+            spaces=tuple(answers),
+            agreement=tuple(
+                (one.space, other.space, _agreement(one, other)) for one, other in itertools.combinations(answers, 2)
+            ),
         )
 
-    def query(self, text: str) -> Vector:
-        """Return the vector of a query, of its beginning when it is a document. Raises `EmbedderError` without one."""
-        vector = self._required().query(text[:_LONGEST_QUERY])
-        if vector is None:
-            raise EmbedderError("the embedder gave no usable vector for this query")
-        return vector
+    def _asked(
+        self,
+        space: StoredSpace,
+        queries: Sequence[str],
+        k: int,
+        relevant: Sequence[Collection[int]] | None,
+    ) -> Answers:
+        model = self._serving.model(space, None)
+        # The first answer of a model costs what no other does.
+        model.query(queries[0])
+        found: list[tuple[int, ...]] = []
+        began = time.perf_counter()
+        for query in queries:
+            vector = model.query(query)
+            with self._database.read() as conn:
+                near = () if vector is None else semantic.search(conn, space, vector, None, k).ids
+            found.append(near)
+        spent = time.perf_counter() - began
+        with self._database.read() as conn:
+            vectors, _, _ = semantic.counts(conn, space)
+        judged = [(near, right) for near, right in zip(found, relevant or (), strict=False) if right]
+        return Answers(
+            space=space.name,
+            dimensions=space.dimensions,
+            megabytes=vectors * space.dimensions * 4 / 1e6,
+            milliseconds=1000 * spent / len(queries),
+            found=tuple(found),
+            hit_at_1=_hit_rate(judged, 1),
+            hit_at_k=_hit_rate(judged, k),
+        )
 
-    def _required(self) -> Model:
+    def _own(self, embedder: Given) -> Model:
+        """Return the model that a caller names, loaded; that of the store when none is named."""
+        if embedder is None or embedder == "auto":
+            model = self._serving.first()
+        else:
+            models, why_none = models_of(embedder)
+            if not models:
+                raise InvalidInputError(f"{why_none}; name the model of the space.")
+            model = self._serving.known_as(models[0])
+        model.opened()
         if self._database.vectors_unavailable is not None:
             raise EmbedderError(self._database.vectors_unavailable)
-        if self._model is None:
-            raise EmbedderError(self._why_not)
-        return self._model
+        return model
 
-    def _waiting(
-        self, space: StoredSpace, *, after: int = 0, memory_ids: Sequence[int] | None = None
-    ) -> dict[int, str]:
-        texts: dict[int, str] = {}
-        read: dict[int, Row | None] = {}
-        with self._database.read() as conn:
-            for passage_id, memory_id, start, stop in semantic.pending(
-                conn, space, _FILL_BATCH, after=after, memory_ids=memory_ids
-            ):
-                if memory_id not in read:
-                    read[memory_id] = get(conn, memory_id)
-                row = read[memory_id]
-                texts[passage_id] = "" if row is None else row.embedded_text(start, stop)
-        return texts
-
-    def _fill(self, model: Model, space: StoredSpace, batch: Mapping[int, str]) -> int:
-        found = self._embedded(model, list(batch.values()))
-        hashes = {passage_id: digest(text.encode()) for passage_id, text in batch.items()}
-        with self._database.write() as conn:
-            # A memory that was changed meanwhile has new passages, and another process may have been faster.
-            still = semantic.still_pending(conn, space, list(batch))
-            semantic.index(conn, space, [(one, hashes[one], found[hashes[one]]) for one in still])
-        return len(still)
-
-    @staticmethod
-    def _embedded(model: Model, texts: Sequence[str]) -> Vectors:
-        distinct = list(dict.fromkeys(texts))
-        vectors = model.passages(distinct)
-        # Asked for now, so that the transaction that stores the vectors never waits for the model.
+    def _all(self) -> Sequence[StoredSpace]:
+        """Return every space; a file without one gets that of the store's own model."""
+        spaces = self._existing(may_be_none=True)
+        if spaces:
+            return spaces
+        model = self._own(None)
         model.fingerprint()
-        return {digest(text.encode()): one for text, one in zip(distinct, vectors, strict=True)}
+        with self._database.write() as conn:
+            there = semantic.spaces(conn)
+            return there or [new_space(conn, model)]
 
-    @staticmethod
-    def _matching(stored: Sequence[StoredSpace], model: Model) -> StoredSpace | None:
-        for space in stored:
-            if space.model_id == model.model_id and model.made(space.fingerprint):
-                return space
-        return None
+    def _existing(self, *, may_be_none: bool = False) -> Sequence[StoredSpace]:
+        with self._database.read() as conn:
+            spaces = semantic.spaces(conn)
+        if not spaces and not may_be_none:
+            raise NotFoundError("this file has no embedding space; memstore embedders add makes one.")
+        return spaces
 
-    @staticmethod
-    def _added(conn: apsw.Connection, model: Model, *, state: str) -> StoredSpace:
-        query_prefix, passage_prefix = model.prefixes
-        taken = {space.name for space in semantic.spaces(conn)}
-        names = (model.model_id if n == 1 else f"{model.model_id}-{n}" for n in range(1, len(taken) + 2))
-        return semantic.add_space(
-            conn,
-            name=next(name for name in names if name not in taken),
-            spec=model.spec,
-            model_id=model.model_id,
-            fingerprint=model.fingerprint(),
-            query_prefix=query_prefix,
-            passage_prefix=passage_prefix,
-            state=state,
+    def _named(self, names: str | Sequence[str]) -> Sequence[StoredSpace]:
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        spaces = {space.name: space for space in self._existing()}
+        for name in wanted:
+            if name not in spaces:
+                raise NotFoundError(
+                    f"there is no embedding space {checks.brief(name)} in this file; it has {', '.join(spaces)}."
+                )
+        return [spaces[name] for name in dict.fromkeys(wanted)]
+
+    def _failed(self, space: StoredSpace, problem: str) -> Filled:
+        with self._database.read() as conn:
+            _, pending, refused = semantic.counts(conn, space)
+        return Filled(
+            space=space.name, embedded=0, copied=0, pending=pending, refused=refused, seconds=0.0, problem=problem
         )
 
+    def _counted(self, conn: apsw.Connection, space: StoredSpace) -> Space:
+        vectors, pending, refused = semantic.counts(conn, space)
+        return Space(
+            name=space.name,
+            model_id=space.model_id,
+            dimensions=space.dimensions,
+            languages=tuple(space.languages.split()),
+            state=space.state,
+            default=bool(space.searched),
+            vectors=vectors,
+            pending=pending,
+            refused=refused,
+            problem=self._serving.problem(space),
+        )
 
-def _counted(conn: apsw.Connection, space: StoredSpace) -> Space:
-    vectors, pending, refused = semantic.counts(conn, space)
-    return Space(
-        name=space.name,
-        model_id=space.model_id,
-        dimensions=space.dimensions,
-        state=space.state,
-        vectors=vectors,
-        pending=pending,
-        refused=refused,
-    )
+    @staticmethod
+    def _new_name(name: Any) -> str | None:
+        checked = checks.name("name", name)
+        if checked in RESERVED:
+            raise InvalidInputError(f"the name {checked!r} is that of a signal; give the space another.")
+        return checked
+
+
+def _hit_rate(judged: Sequence[tuple[Sequence[int], Collection[int]]], k: int) -> float | None:
+    """Return the share of judged queries with a relevant memory among the first `k`, None without any."""
+    if not judged:
+        return None
+    return sum(not set(near[:k]).isdisjoint(right) for near, right in judged) / len(judged)
+
+
+def _agreement(one: Answers, other: Answers) -> float:
+    """Return the mean share, over queries, of the memories that two spaces both found."""
+    shares = [
+        len(set(some) & set(others)) / max(len(some), len(others), 1)
+        for some, others in zip(one.found, other.found, strict=True)
+    ]
+    return sum(shares) / len(shares)

@@ -6,17 +6,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeAlias, cast
+from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 
 import apsw
 
-from memstore import checks, entities, filters, keyword, memories, planning, transfer
+from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
 from memstore import fusion as fusing
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
-from memstore.embedding import Embedder
+from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.filling import Filler
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
 from memstore.planning import Write
@@ -35,10 +36,14 @@ from memstore.records import (
     Weights,
 )
 from memstore.searching import Question, Searcher, signal_names
+from memstore.serving import Serving
 from memstore.spaces import Spaces
 from memstore.terms import Terms
 from memstore.writing import Writer
 
+# Whether a write asks the embedding models, or leaves its vectors to a later call.
+Embed: TypeAlias = Literal["now", "later"]
+EMBED = ("now", "later")
 # Called with how many are done and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -54,9 +59,13 @@ _UNSET: Any = _Unset()
 class MemoryStore:
     """A memory store in one SQLite file, made on first use.
 
-    `embedder` is `"auto"` (what the file was made with, else the bundled model if it is installed, else none),
-    `"bundled"`, `"fastembed:FOLDER"`, `"fastembed:NAME"`, `"none"`, or an object with the methods of `Embedder`; when
-    it can't be had the store works on words and entities, and each answer says so. `languages` are the languages
+    `embedder` is `"auto"` (what the file was made with; for a new file the bundled model if it is installed, else a
+    known fastembed model that is on disk, else none), `"bundled"`, `"fastembed:FOLDER"`, `"fastembed:NAME"`,
+    `"http://127.0.0.1:PORT/v1#MODEL"`, `"none"`, a function from texts to vectors, an object with the methods of
+    `Embedder`, or a list of these. It makes the first space of a new file, and serves the spaces of a file that it
+    has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
+    says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
+    its answer. `languages` are the languages
     that words are stemmed in; a file keeps those that it was made with. `ranking` is how keywords are ranked while the
     store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A `recogniser` gives the name and kind of each entity in a
     text, beside those found without it. One store object serves many threads; close it, or use it in a `with`.
@@ -69,12 +78,13 @@ class MemoryStore:
         self,
         path: str | os.PathLike[str],
         *,
-        embedder: str | Embedder | None = "auto",
+        embedder: Given | Sequence[Given] = "auto",
         reranker: None = None,
         languages: Sequence[str] = LANGUAGES,
         read_only: bool = False,
         ranking: Ranking | str = "bm25",
         recogniser: Recogniser | None = None,
+        model_wait: float = 10.0,
     ) -> None:
         if reranker is not None:
             raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
@@ -87,13 +97,15 @@ class MemoryStore:
             agreed = self._agreed_languages(wanted)
             lexicon = Lexicon(self._database, agreed)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
-            self.spaces = Spaces(self._database, embedder)
+            serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
         except BaseException:
             self._database.close()
             raise
         self.terms = Terms(self._database, self._analyser, recogniser)
-        self._writer = Writer(self._database, self._analyser, lexicon, self.spaces, recogniser)
-        self._searcher = Searcher(self._database, self._analyser, self.spaces, recogniser)
+        filler = Filler(self._database, serving)
+        self.spaces = Spaces(self._database, serving, filler)
+        self._writer = Writer(self._database, self._analyser, lexicon, filler, recogniser)
+        self._searcher = Searcher(self._database, self._analyser, serving, recogniser)
 
     def __enter__(self) -> Self:
         return self
@@ -122,13 +134,17 @@ class MemoryStore:
         metadata: Mapping[str, Any] | None = None,
         entities: Sequence[str] = (),
         language: str | None = None,
+        embed: Embed = "now",
     ) -> Memory:
         """Store one memory and return it; its `outcome` says whether it is new, and `pending` what waits for a vector.
 
         The same text (after Unicode and white space normalisation) by the same author in the same thread and
         namespace is the same memory, and keeps its date and place; tags, metadata and entities are merged into it,
         and an expiry or language that is given is taken. A `key` is the identity instead: the memory under that key
-        takes the text and every other field that is given, tags, metadata and entities beside those it has. Raises
+        takes the text and every other field that is given, tags, metadata and entities beside those it has. With
+        `embed="later"` no model is asked: the memory is found by words and names, and is pending for the next write
+        or `spaces.fill`. With `"now"` a model that is not loaded is waited for as long as the store's `model_wait`
+        allows, and is pending after that too. Raises
         `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
         """
         new = NewMemory(
@@ -145,14 +161,17 @@ class MemoryStore:
             entities=entities,
             language=language,
         )
-        return self.add_many([new])[0]
+        return self.add_many([new], embed=embed)[0]
 
-    def add_many(self, items: Iterable[NewMemory], *, progress: Progress | None = None) -> builtins.list[Memory]:
+    def add_many(
+        self, items: Iterable[NewMemory], *, embed: Embed = "now", progress: Progress | None = None
+    ) -> builtins.list[Memory]:
         """Store many memories and return them in the order given.
 
         All are checked before the first is written. They are written in batches, each whole or not at all; a run
-        that was interrupted can be repeated, since what is there already is found again.
+        that was interrupted can be repeated, since what is there already is found again. `embed` is as in `add`.
         """
+        _at_once(embed)
         writes: builtins.list[Write] = []
         for number, item in enumerate(items):
             if not isinstance(item, NewMemory):
@@ -163,7 +182,7 @@ class MemoryStore:
                 if number == 0:
                     raise
                 raise InvalidInputError(f"item {number}: {error}") from error
-        return self._stored(writes, progress)
+        return self._stored(writes, progress, embed)
 
     def get(self, id: int | None = None, *, key: str | None = None, namespace: str = "default") -> Memory | None:
         """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired."""
@@ -193,12 +212,14 @@ class MemoryStore:
         metadata: Mapping[str, Any] = _UNSET,
         entities: Sequence[str] = _UNSET,
         language: str | None = _UNSET,
+        embed: Embed = "now",
     ) -> Memory:
         """Set the fields given, each in place of what it was. Return the memory.
 
         None takes away the key, author, thread (and the place in it), expiry or language; an empty list or mapping
-        the tags, entities or metadata. Every index follows, vectors too. Raises `NotFoundError` when there is no such
-        memory, `InvalidInputError` when another memory has that key or holds that text.
+        the tags, entities or metadata. Every index follows, vectors too (`embed` is as in `add`). Raises
+        `NotFoundError` when there is no such memory, `InvalidInputError` when another memory has that key or holds
+        that text.
         """
         changes: dict[str, Any] = {}
         if text is not _UNSET:
@@ -223,7 +244,7 @@ class MemoryStore:
             changes["metadata"] = checks.encoded(checks.metadata(metadata))
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
-        return self._stored([planning.changing(checks.identifier(id), changes)])[0]
+        return self._stored([planning.changing(checks.identifier(id), changes)], None, embed)[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
         """Take memories out of every index and table; return how many there were."""
@@ -395,7 +416,7 @@ class MemoryStore:
                 " GROUP BY namespace ORDER BY namespace",
                 (moment,),
             )
-            passages = one_value(conn, "SELECT count(*) FROM passages")
+            passages = semantic.passages(conn)
             names = entities.count(conn)
             unplaced = passages if self.spaces.waiting(conn) else 0
             spaces = self.spaces.list()
@@ -423,14 +444,16 @@ class MemoryStore:
         """
         return transfer.export(self._database, self.terms, destination, namespace)
 
-    def import_jsonl(self, lines: Iterable[str], *, progress: Progress | None = None) -> ImportReport:
+    def import_jsonl(
+        self, lines: Iterable[str], *, embed: Embed = "now", progress: Progress | None = None
+    ) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
         All lines are checked before the first memory is written. Importing the same lines again adds nothing. An
         exported memory that is here already (by id and content, by key, or by content) is brought to the state that
-        its line has; one whose id another memory has taken gets a new one.
+        its line has; one whose id another memory has taken gets a new one. `embed` is as in `add`.
         """
-        return transfer.import_jsonl(self._writer, self.terms, lines, progress)
+        return transfer.import_jsonl(self._writer, self.terms, lines, progress, embed=_at_once(embed))
 
     def import_markdown(
         self,
@@ -438,6 +461,7 @@ class MemoryStore:
         *,
         namespace: str = "default",
         prune: Callable[[Sequence[Memory]], bool] | None = None,
+        embed: Embed = "now",
         progress: Progress | None = None,
     ) -> ImportReport:
         """Store a Markdown file, or those of a folder, as one memory a section under the key `path#heading`.
@@ -447,18 +471,20 @@ class MemoryStore:
         such file, `InvalidInputError` when one is not UTF-8, or when another folder's import holds one of the keys.
         """
         new, imported_from = transfer.markdown(self._database, path, namespace=namespace)
-        report = transfer.counted(self.add_many(new, progress=progress))
+        report = transfer.counted(self.add_many(new, embed=embed, progress=progress))
         if prune is None:
             return report
         gone = transfer.gone(self._database, new, namespace=namespace, imported_from=imported_from)
         return dataclasses.replace(report, removed=self.delete([one.id for one in gone]) if gone and prune(gone) else 0)
 
-    def import_text(self, text: str, *, name: str | None = None, namespace: str = "default") -> ImportReport:
+    def import_text(
+        self, text: str, *, name: str | None = None, namespace: str = "default", embed: Embed = "now"
+    ) -> ImportReport:
         """Store a plain text as one memory; `name` (of its file) is its key, so that importing it again changes it."""
-        return transfer.counted([self.add(text, key=name, namespace=namespace)])
+        return transfer.counted([self.add(text, key=name, namespace=namespace, embed=embed)])
 
-    def _stored(self, writes: Sequence[Write], progress: Progress | None = None) -> builtins.list[Memory]:
-        done = self._writer.store(writes, progress)
+    def _stored(self, writes: Sequence[Write], progress: Progress | None, embed: Embed) -> builtins.list[Memory]:
+        done = self._writer.store(writes, progress, embed=_at_once(embed))
         with self._database.read() as conn:
             waiting = self.spaces.waiting(conn)
         return [dataclasses.replace(one, pending=waiting) for one in done] if waiting else done
@@ -484,6 +510,10 @@ class MemoryStore:
                 " leave languages out, or export the memories and import them into a new file."
             )
         return stored or wanted
+
+
+def _at_once(embed: Any) -> bool:
+    return checks.one_of("embed", embed, EMBED) == "now"
 
 
 def _sparse(values: Mapping[int, float]) -> SparseVector:

@@ -40,7 +40,12 @@ def export(
 
 
 def import_jsonl(
-    writer: Writer, terms: Terms, lines: Iterable[str], progress: Callable[[int, int], None] | None
+    writer: Writer,
+    terms: Terms,
+    lines: Iterable[str],
+    progress: Callable[[int, int], None] | None,
+    *,
+    embed: bool,
 ) -> ImportReport:
     """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
     if isinstance(lines, str):
@@ -57,7 +62,7 @@ def import_jsonl(
         else:
             writes.append(planning.adding(found))
     terms.add_many(known)
-    return counted(writer.store(writes, progress))
+    return counted(writer.store(writes, progress, embed=embed))
 
 
 def markdown(database: Database, path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:

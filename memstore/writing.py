@@ -3,21 +3,20 @@
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import apsw
 
 from memstore import entities, keyword, memories, passages, semantic, threads
 from memstore.analysis import Analyser
-from memstore.checks import digest, now
+from memstore.checks import now
 from memstore.database import Database
 from memstore.entities import Mentions, Recogniser
+from memstore.filling import Filler, MadeOf, Prepared, Span
 from memstore.lexicon import Lexicon
 from memstore.memories import Row
 from memstore.planning import Planner, Write, same_names
 from memstore.records import Entity, Memory, Outcome
-from memstore.semantic import StoredSpace
-from memstore.spaces import Spaces, Vectors
+from memstore.semantic import Made, StoredSpace
 
 # Embedding a whole book would hold up the write that brings it; what is beyond is pending until it is filled.
 MOST_EMBEDDED_AT_ONCE = 128
@@ -46,25 +45,30 @@ class Writer:
         database: Database,
         analyser: Analyser,
         lexicon: Lexicon,
-        spaces: Spaces,
+        filler: Filler,
         recogniser: Recogniser | None = None,
     ) -> None:
         self._database = database
         self._analyser = analyser
         self._lexicon = lexicon
-        self._spaces = spaces
+        self._filler = filler
         self._recogniser = recogniser
 
-    def store(self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None) -> list[Memory]:
+    def store(
+        self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None, *, embed: bool = True
+    ) -> list[Memory]:
         """Carry out writes in order, in batches of one transaction each; return a memory for each, as the last left it.
 
-        A batch that fails leaves the file as it was before that batch.
+        A batch that fails leaves the file as it was before that batch. Without `embed` no model is asked, and what is
+        written waits for its vectors; with it, a little of what waited before is embedded too.
         """
         done: list[Memory] = []
         for batch in _batches(writes):
-            done.extend(self._store_batch([write.planner for write in batch]))
+            done.extend(self._store_batch([write.planner for write in batch], embed))
             if progress is not None:
                 progress(len(done), len(writes))
+        if embed:
+            self._filler.step()
         latest = {memory.id: memory for memory in done}
         return [dataclasses.replace(latest[memory.id], outcome=memory.outcome) for memory in done]
 
@@ -78,7 +82,7 @@ class Writer:
             stale.renew(conn)
         return len(there)
 
-    def _store_batch(self, planners: Sequence[Planner]) -> list[Memory]:
+    def _store_batch(self, planners: Sequence[Planner], embed: bool) -> list[Memory]:
         with self._database.read() as conn:
             plans = [plan for plan in (planner(conn, now()) for planner in planners) if plan.outcome != "unchanged"]
             known = entities.known_terms(conn)
@@ -88,8 +92,8 @@ class Writer:
         found = {
             plan.after.body: found_in(plan.after, known, self._recogniser) for plan in plans if not plan.changes_body
         }
-        texts = [text for row in rows for text in _texts(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
-        vectors = self._spaces.embed(texts) or {}
+        spans = [span for row in rows for span in _spans(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
+        vectors = self._filler.prepare(spans) if embed else Prepared(by_space={})
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
         new_words: set[str] = set()
@@ -104,7 +108,7 @@ class Writer:
                     row.body: dataclasses.replace(prepared[row.body], found=found_in(row, known, self._recogniser))
                     for row in rows
                 }
-            space = self._spaces.for_writing(conn) if vectors else None
+            places = self._filler.place(conn, vectors)
             for planner in planners:
                 plan = planner(conn, now())
                 if plan.expired is not None:
@@ -134,12 +138,12 @@ class Writer:
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
                 new_words |= self._lexicon.keep(conn, ready.words)
-                self._index(conn, row, ready, plan.given, space, vectors)
+                self._index(conn, row, ready, plan.given, places)
             stale.renew(conn)
             written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
         self._lexicon.kept(new_words)
-        if unprepared:
-            self._spaces.catch_up(unprepared)
+        if unprepared and embed:
+            self._filler.catch_up(unprepared)
             with self._database.read() as conn:
                 written |= memories.read(conn, unprepared)
         return [dataclasses.replace(written[memory_id], outcome=outcome) for memory_id, outcome in done]
@@ -155,14 +159,13 @@ class Writer:
         row: Row,
         ready: _Prepared,
         given: Sequence[str],
-        space: StoredSpace | None,
-        vectors: Vectors,
+        places: Sequence[tuple[StoredSpace, MadeOf]],
     ) -> None:
         assert row.id is not None
         keyword.index(conn, row.id, ready.terms, ready.languages)
         entities.index(conn, row.id, ready.found, given)
         semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
-        _index_passages(conn, row, ready, space, vectors)
+        _index_passages(conn, row, ready, places)
 
     def _remove(self, conn: apsw.Connection, memory_id: int, stale: "_Stale") -> None:
         stale.beside(conn, threads.place(conn, memory_id))
@@ -218,20 +221,21 @@ def found_in(row: Row, known: Mapping[str, Entity], recogniser: Recogniser | Non
 
 
 def _index_passages(
-    conn: apsw.Connection, row: Row, ready: _Prepared, space: StoredSpace | None, vectors: Vectors
+    conn: apsw.Connection, row: Row, ready: _Prepared, places: Sequence[tuple[StoredSpace, MadeOf]]
 ) -> None:
-    made: list[tuple[int, bytes, Any]] = []
-    for (start, stop), text in zip(ready.spans, _texts(row, ready), strict=True):
-        passage_id = semantic.add_passage(conn, row.id, start, stop)
-        text_hash = digest(text.encode())
-        if text_hash in vectors:
-            made.append((passage_id, text_hash, vectors[text_hash]))
-    if space is not None:
+    passage_ids = [(semantic.add_passage(conn, row.id, start, stop)) for start, stop in ready.spans]
+    hashes = [span.hash for span in _spans(row, ready)] if places else []
+    for space, made_of in places:
+        made: list[tuple[int, bytes, Made]] = [
+            (passage_id, text_hash, made_of[text_hash])
+            for passage_id, text_hash in zip(passage_ids, hashes, strict=True)
+            if text_hash in made_of
+        ]
         semantic.index(conn, space, made)
 
 
-def _texts(row: Row, ready: _Prepared) -> list[str]:
-    return [row.embedded_text(start, stop) for start, stop in ready.spans]
+def _spans(row: Row, ready: _Prepared) -> list[Span]:
+    return [Span(row, start, stop) for start, stop in ready.spans]
 
 
 def _batches(writes: Sequence[Write]) -> list[list[Write]]:

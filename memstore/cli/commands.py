@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 import click
 
 from memstore import __version__, render
+from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.support import (
     Place,
     argument,
     asking,
+    embed_option,
     field_options,
     file_options,
     filter_options,
@@ -30,8 +32,9 @@ from memstore.cli.support import (
 from memstore.errors import MemstoreError, NotFoundError
 from memstore.exchange import read_text
 from memstore.ranking import BM25
+from memstore.store import Embed
 
-_SIGNAL = "Only this signal (keyword, semantic, entity); again for more."
+_SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
 
 
 def main() -> NoReturn:
@@ -76,11 +79,12 @@ def cli() -> None:
 @cli.command()
 @click.argument("text")
 @field_options
+@embed_option
 @file_options
-def add(place: Place, text: str, **fields: Any) -> None:
+def add(place: Place, text: str, embed: Embed, **fields: Any) -> None:
     """Store TEXT (- reads it from standard input). The same text again is the same memory."""
     with opened(place) as store:
-        memory = store.add(argument(text), **given(fields, place.quiet))
+        memory = store.add(argument(text), embed=embed, **given(fields, place.quiet))
     print_change(memory, place)
 
 
@@ -89,7 +93,7 @@ def add(place: Place, text: str, **fields: Any) -> None:
 @click.option("-k", "--limit", "k", type=int, default=3, show_default=True, help="How many hits at most.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @click.option("--profile", default="default", show_default=True, help="default, technical, conceptual or people.")
-@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost.")
+@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost, or a space's name.")
 @click.option("--fusion", help="How scores are put together: minmax.")
 @click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
 @click.option("--signal", "signals", multiple=True, help=_SIGNAL)
@@ -119,7 +123,7 @@ def search(
         if reason != "not asked for":
             notice(f"{signal} took no part: {reason}.", place.quiet)
     if found.pending:
-        notice(f"{found.pending} passages wait for their vectors; memstore embedders fill makes them.", place.quiet)
+        notice(f"{found.pending} vectors wait to be made; memstore embedders fill makes them.", place.quiet)
 
 
 @cli.command()
@@ -159,8 +163,9 @@ def list_(place: Place, **options: Any) -> None:
 @click.argument("id", type=int)
 @click.argument("text", required=False)
 @field_options
+@embed_option
 @file_options
-def update(place: Place, id: int, text: str | None, **fields: Any) -> None:
+def update(place: Place, id: int, text: str | None, embed: Embed, **fields: Any) -> None:
     """Change memory ID: its TEXT (- reads it), and each field that is given; an empty value takes a field away."""
     changes = given(fields, place.quiet)
     changes |= {name: None for name, value in changes.items() if value == "" and name != "namespace"}
@@ -170,7 +175,7 @@ def update(place: Place, id: int, text: str | None, **fields: Any) -> None:
     if not changes:
         raise click.UsageError("nothing to change: give a text or a field.")
     with opened(place, must_exist=True) as store:
-        memory = store.update(id, **changes)
+        memory = store.update(id, embed=embed, **changes)
     print_change(memory, place)
 
 
@@ -196,8 +201,9 @@ def delete(place: Place, ids: tuple[int, ...]) -> None:
 @click.option("-n", "--namespace", help="Where Markdown and text go (default: default).")
 @click.option("--prune", is_flag=True, help="Delete what an earlier import of this path brought and is gone from it.")
 @click.option("-y", "--yes", is_flag=True, help="Prune without asking.")
+@embed_option
 @file_options
-def import_(place: Place, path: str, form: str, namespace: str | None, prune: bool, yes: bool) -> None:
+def import_(place: Place, path: str, form: str, namespace: str | None, prune: bool, yes: bool, embed: Embed) -> None:
     """Store what PATH holds: an export (.jsonl), a Markdown file or folder, or plain text (- is standard input).
 
     Markdown gives one memory a section, under the key path#heading; importing an edited folder again changes what
@@ -220,14 +226,19 @@ def import_(place: Place, path: str, form: str, namespace: str | None, prune: bo
             if path == "-":
                 raise click.UsageError("Markdown is imported from a file or folder, which names its sections.")
             report = store.import_markdown(
-                path, namespace=where, prune=asking(yes, progress) if prune else None, progress=progress
+                path,
+                namespace=where,
+                prune=asking(yes, progress) if prune else None,
+                embed=embed,
+                progress=progress,
             )
         else:
             text = text if path == "-" else read_text(Path(path))
             if form == "jsonl":
-                report = store.import_jsonl(text.split("\n"), progress=progress)
+                report = store.import_jsonl(text.split("\n"), embed=embed, progress=progress)
             else:
-                report = store.import_text(text, name=None if path == "-" else Path(path).name, namespace=where)
+                name = None if path == "-" else Path(path).name
+                report = store.import_text(text, name=name, namespace=where, embed=embed)
     if place.as_json:
         print_json(render.record(report))
     else:
@@ -269,40 +280,6 @@ def stats(place: Place) -> None:
         render.table(None, render.stats(found))
 
 
-@cli.group()
-def embedders() -> None:
-    """The embedding models of the file."""
-
-
-@embedders.command("list")
-@file_options
-def embedders_list(place: Place) -> None:
-    """List the embedding spaces: how many passages have a vector, wait for one, or were refused one."""
-    with opened(place, must_exist=True) as store:
-        found = store.spaces.list()
-        model = store.spaces.describe()
-    if place.as_json:
-        print_json([render.record(one) for one in found])
-        return
-    render.table(
-        ["name", "dimensions", "state", "vectors", "pending", "refused"],
-        [[s.name, *map(str, (s.dimensions, s.state, s.vectors, s.pending, s.refused))] for s in found],
-    )
-    notice(f"new memories: {model}", place.quiet)
-
-
-@embedders.command("fill")
-@file_options
-def embedders_fill(place: Place) -> None:
-    """Embed the passages that wait for a vector; an interrupted run goes on where it stopped."""
-    with opened(place, must_exist=True) as store, progress_bar(place.quiet) as progress:
-        number = store.spaces.fill(progress=progress)
-    if place.as_json:
-        print_json({"embedded": number})
-    else:
-        click.echo(f"{number} {'passage' if number == 1 else 'passages'} embedded")
-
-
 @cli.command()
 @click.option("--all", "all_topics", is_flag=True, help="All of the language reference, not its shorter half.")
 @file_options
@@ -335,6 +312,7 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
         render.table(None, render.analysis(found))
 
 
+cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(add, "remember")
 cli.add_command(delete, "forget")

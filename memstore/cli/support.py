@@ -12,14 +12,15 @@ from typing import Any, TypeVar, cast
 import click
 
 from memstore import render
+from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.ranking import Ranking
 from memstore.records import Memory
-from memstore.store import MemoryStore
+from memstore.store import EMBED, MemoryStore
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _LONG_WORK = 50
-_EMBEDDER = "auto, bundled, none, fastembed:FOLDER or fastembed:NAME."
+_EMBEDDER = f"{NAMES}."
 _EXAMPLE = "give an object such as '{\"paid\": true}'"
 
 
@@ -83,6 +84,15 @@ field_options = with_options(
     click.option("--metadata", help="JSON of further fields, such as '{\"paid\": true}'."),
     click.option("--entity", "entities", multiple=True, help="A name that it mentions; again for more."),
     click.option("--language", help="Its language (pt, en, es); detected when left out."),
+)
+
+
+embed_option = click.option(
+    "--embed",
+    type=click.Choice(EMBED),
+    default="now",
+    show_default=True,
+    help="later: ask no model; the vectors wait for the next write, or memstore embedders fill.",
 )
 
 

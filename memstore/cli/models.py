@@ -1,0 +1,80 @@
+"""`memstore models`: which embedding models there are, and the download of one."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memstore import render
+from memstore.cli.support import notice, print_json
+
+
+@click.group()
+def models() -> None:
+    """See the embedding models that can be named, and download one of them.
+
+    Give the name that is listed as --embedder, or to `memstore embedders add`. Nothing else in memstore goes to the
+    network.
+    """
+
+
+@models.command("list")
+@click.option("--all", "everything", is_flag=True, help="All models of fastembed, not only those worth naming.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
+def list_(everything: bool, as_json: bool) -> None:
+    """List the models that can be named, those that are here first."""
+    from memstore.embedding.pulling import listed
+
+    here = ("installed", "on disk", "broken")
+    found = sorted(listed(everything), key=lambda one: one.state not in here)
+    if as_json:
+        print_json([_shown(one) for one in found])
+        return
+    render.table(
+        ["state", "model", "dimensions", "MB", "licence", "languages"],
+        [
+            [
+                one.state,
+                one.name,
+                str(one.dimensions),
+                str(one.megabytes),
+                one.licence + ("" if one.commercial else ", no commercial use"),
+                one.languages,
+            ]
+            for one in found
+        ],
+    )
+
+
+@models.command("pull")
+@click.argument("name")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A folder for its files alone (default: fastembed's cache, where every program finds them by name).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
+@click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error.")
+def pull(name: str, folder: Path | None, as_json: bool, quiet: bool) -> None:
+    """Download the model NAME from the Hugging Face hub; a download that was broken off goes on where it stopped.
+
+    FASTEMBED_CACHE_PATH is the folder of fastembed's cache.
+    """
+    from memstore.embedding import files
+    from memstore.embedding.on_disk import find
+    from memstore.embedding.pulling import pull as download
+
+    there = download(name, folder=folder, progress=not quiet and sys.stderr.isatty())
+    spec = f"fastembed:{find(name.removeprefix('fastembed:')).name if folder is None else there.absolute()}"
+    if as_json:
+        print_json({"name": spec, "folder": str(there)})
+    else:
+        click.echo(f"{spec} is in {there}")
+    if folder is None and files.cache_is_temporary():
+        notice(f"{files.cache()} may be emptied by the system; set FASTEMBED_CACHE_PATH to keep the model.", quiet)
+
+
+def _shown(one: Any) -> Any:
+    return {**render.record(one), "folder": None if one.folder is None else str(one.folder)}

@@ -1,0 +1,23 @@
+"""Text to vectors: the models that can be named, opened when first used, and checked on every answer."""
+
+from memstore.embedding.endpoint import OpenAIEmbedder, asks_elsewhere
+from memstore.embedding.function import from_function
+from memstore.embedding.model import FINGERPRINT_TEXT, Embedded, Embedder, Model, Vector, first_line
+from memstore.embedding.naming import NAMES, Given, named, resolve, usual
+
+__all__ = [
+    "FINGERPRINT_TEXT",
+    "NAMES",
+    "Embedded",
+    "Embedder",
+    "Given",
+    "Model",
+    "OpenAIEmbedder",
+    "Vector",
+    "asks_elsewhere",
+    "first_line",
+    "from_function",
+    "named",
+    "resolve",
+    "usual",
+]

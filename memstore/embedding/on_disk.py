@@ -1,0 +1,327 @@
+"""Models that fastembed runs from files on this machine; nothing here goes to a network."""
+
+import contextlib
+import copy
+import ctypes
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memstore.embedding import files
+from memstore.embedding.catalogue import KNOWN, ONE_SIDED, POOLINGS, Description, described
+from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector, first_line
+from memstore.errors import EmbedderError
+
+# Texts that go through the network at once. With more, threads gain nothing on a processor and the padding and the
+# memory grow: all-MiniLM-L6-v2, two cores, texts of up to 1,200 characters: 8 at once 50 texts a second and 450 MB at
+# the peak, 32 at once 36 and 1,030. Without onnxruntime's arena 32 at once took 930 MB and made 25 a second.
+_AT_ONCE = 8
+_ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
+_STATIC_FILE = "model.safetensors"
+# The names under which sentence-transformers keeps prompts, its favourite first.
+_QUERY_PROMPTS = ("query", "retrieval.query")
+_PASSAGE_PROMPTS = ("document", "passage", "corpus", "retrieval.passage")
+# By the names of sentence-transformers; a sum over the root of the length points where the mean does.
+_POOLING_MODES = {"cls": "cls", "mean": "mean", "mean_sqrt_len": "mean", "lasttoken": "last token"}
+# Opens any table of static vectors: fastembed takes none by another name.
+_ANY_STATIC = next(one for one in reversed(KNOWN) if one.static)
+
+
+def open_folder(folder: Path) -> Embedder:
+    """Return the model whose files are in a folder: ONNX with its tokenizer, or model2vec's static vectors.
+
+    Pooling and prompts are those that sentence-transformers keeps beside a model, else those known of a model of the
+    same name, else a mean without prompts. Raises `EmbedderError` when something is missing or can't be read.
+    """
+    known = next(filter(None, map(described, _names(folder))), None)
+    prefixes = _prompts(folder) or (("", "") if known is None else (known.query_prefix, known.passage_prefix))
+    model_id = f"fastembed/{folder.name}"
+    with _told_of(f"the embedder's folder {folder}", "copy the model's files there again"):
+        if _is_static(folder / _STATIC_FILE):
+            _check_there(folder, "tokenizer.json")
+            return _Fastembed(model_id, _ANY_STATIC.name, folder, prefixes, _ANY_STATIC.pooling, static=True)
+        model_file = next((one for one in _ONNX_FILES if (folder / one).is_file()), None)
+        if model_file is None:
+            raise EmbedderError(
+                f"the embedder's folder {folder} has no model: none of {', '.join(_ONNX_FILES)}, nor a {_STATIC_FILE}"
+                " with static vectors"
+            )
+        _check_there(folder, "tokenizer.json", "tokenizer_config.json")
+        pooling, output = _pooling(folder, model_file, known)
+        registered = f"memstore:{folder}:{model_file}:{pooling}:{output}"
+        _register(registered, model_file, pooling, output)
+        return _Fastembed(model_id, registered, folder, prefixes, pooling)
+
+
+def open_named(name: str) -> Embedder:
+    """Return the model of that name from fastembed's cache.
+
+    Raises `EmbedderError` when fastembed knows no such model, or its files are not there or not whole.
+    """
+    model = find(name)
+    kept = files.snapshot(model.repository, model.files)
+    if kept is None:
+        raise EmbedderError(
+            f"the model {model.name} is not in {files.cache()}; memstore models pull {model.name} downloads it"
+        )
+    remedy = f"memstore models pull {model.name} downloads it again"
+    if kept.fault:
+        raise EmbedderError(f"the model {model.name} in {kept.folder} is not whole ({kept.fault}); {remedy}")
+    with _told_of(f"the model {model.name} in {kept.folder}", remedy):
+        _register(model.name, model.model_file, model.pooling)
+        prefixes = (model.query_prefix, model.passage_prefix)
+        return _Fastembed(
+            f"fastembed/{model.name}", model.name, kept.folder, prefixes, model.pooling, static=model.static
+        )
+
+
+def find(name: str) -> Description:
+    """Return the model of that name, whole or its last part, in any case; raise `EmbedderError` when there is none."""
+    known = described(name)
+    if known is not None and name.lower() in (known.name.lower(), known.name.rpartition("/")[2].lower()):
+        return known
+    if name.lower() in map(str.lower, ONE_SIDED):
+        raise EmbedderError(f"the model {name} embeds only queries or only passages; memstore models list shows others")
+    found = next((one for one in others() if one.name.lower() == name.lower()), None)
+    if found is None:
+        raise EmbedderError(
+            f"fastembed knows no model {name!r}; memstore models list --all shows those it does, and fastembed:FOLDER"
+            " opens files of your own"
+        )
+    return found
+
+
+def first_on_disk() -> str | None:
+    """Return the name of the model to take when none is named, of those that are on disk; None when none is.
+
+    One that may not be used for everything is not taken unasked.
+    """
+    for one in KNOWN:
+        if one.commercial:
+            kept = files.snapshot(one.repository, one.files)
+            if kept is not None and not kept.fault:
+                return one.name
+    return None
+
+
+def others() -> list[Description]:
+    """Return the text models of fastembed that are not in the catalogue; imports fastembed."""
+    skipped = {one.name for one in KNOWN} | set(ONE_SIDED)
+    return [
+        Description(
+            name=one["model"],
+            dimensions=int(one["dim"]),
+            window=0,
+            languages="",
+            licence=one["license"],
+            commercial="-nc" not in one["license"].lower(),
+            megabytes=round(one["size_in_GB"] * 1000),
+            repository=one["sources"]["hf"],
+            model_file=one["model_file"],
+            data_files=tuple(one["additional_files"]),
+            pooling="",
+        )
+        for one in text_embedding().list_supported_models()
+        if one["model"] not in skipped and one["sources"]["hf"]
+    ]
+
+
+def text_embedding() -> Any:
+    """Return fastembed's class of text embedders; raise `EmbedderError` when it can't be imported."""
+    forbid_telemetry()
+    try:
+        from fastembed import TextEmbedding
+    except ImportError as error:
+        raise EmbedderError(f"fastembed can't be imported ({first_line(error)}); install it again") from error
+    return TextEmbedding
+
+
+def forbid_telemetry() -> None:
+    """Keep onnxruntime off the network; to be called before it is imported.
+
+    From 1.29 on it sends events to Microsoft and keeps an identifier in the user's cache folder, from the import on.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+class _Fastembed:
+    """A model run by fastembed (https://qdrant.github.io/fastembed/), never downloaded."""
+
+    def __init__(
+        self,
+        model_id: str,
+        registered: str,
+        folder: Path,
+        prefixes: tuple[str, str],
+        pooling: str,
+        *,
+        static: bool = False,
+    ) -> None:
+        self.model_id = model_id
+        self.query_prefix, self.passage_prefix = prefixes
+        self.pooling = pooling
+        self._open: Callable[[], Any] = lambda: _engine(registered, folder, static)
+        self._engine: Any = self._open()
+        self._special_tokens = not static
+        # The engine's own cuts and pads.
+        self._tokenizer = copy.deepcopy(self._engine.model.tokenizer)
+        self.window = int(self._tokenizer.truncation["max_length"])
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        _alive.add(self)
+        self.dimensions = int(self.embed_query(FINGERPRINT_TEXT).shape[0])
+
+    def embed_passages(self, texts: Sequence[str]) -> Vector:
+        given = [_clean(self.passage_prefix + text) for text in texts]
+        vectors = self._running().passage_embed(given, batch_size=_AT_ONCE)
+        return np.asarray(list(vectors), dtype=np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        vectors = self._running().query_embed(_clean(self.query_prefix + text))
+        return np.asarray(next(iter(vectors)), dtype=np.float32)
+
+    def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
+        given = [_clean(self.passage_prefix + text) for text in texts]
+        counted = self._tokenizer.encode_batch(given, add_special_tokens=self._special_tokens)
+        return [len(one.ids) for one in counted]
+
+    def _running(self) -> Any:
+        engine = self._engine
+        if engine is None:
+            engine = self._engine = self._open()
+        return engine
+
+    def abandon(self) -> None:
+        """Leave the engine as it is, for good, and open another when next used: for a child that was forked.
+
+        onnxruntime's threads did not come along, and freeing the session would wait for them for ever.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        self._engine = None
+
+
+_alive: "weakref.WeakSet[_Fastembed]" = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for one in list(_alive):
+        one.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _engine(registered: str, folder: Path, static: bool) -> Any:
+    options: dict[str, Any] = {"mmap": True} if static else {}
+    # With specific_model_path fastembed looks nowhere else; it would make a folder for its cache all the same.
+    return text_embedding()(registered, specific_model_path=str(folder), cache_dir=str(folder), **options)
+
+
+def _register(name: str, model_file: str, pooling: str, output: str | None = None) -> None:
+    """Have fastembed open that file of a folder by a name, where it does not know the name yet."""
+    engine = text_embedding()
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    if any(one["model"] == name for one in engine.list_supported_models()):
+        return
+    # Another thread may do the same just now, which fastembed refuses with a ValueError.
+    with contextlib.suppress(ValueError):
+        engine.add_custom_model(
+            model=name,
+            pooling=PoolingType[POOLINGS[pooling]],
+            normalization=True,
+            # Neither is read: specific_model_path names the files, and an answer tells the dimensions.
+            sources=ModelSource(hf=name),
+            dim=0,
+            model_file=model_file,
+            output_name=output,
+            additional_files=[f"{model_file}_data"],
+        )
+
+
+def _pooling(folder: Path, model_file: str, known: Description | None) -> tuple[str, str | None]:
+    """Return how the vectors of an ONNX file are pooled, and the output to take them from (None is its first)."""
+    try:
+        outputs = files.onnx_outputs(folder / model_file)
+    except ValueError as error:
+        raise EmbedderError(f"{folder / model_file} {error}; copy the model's files there again") from error
+    if "sentence_embedding" in outputs:
+        return "the model's own", "sentence_embedding"
+    shape = next(iter(outputs.values()), ())
+    if len(shape) == 2:
+        return "the model's own", None
+    if any(str(one.get("type", "")).endswith(".Dense") for one in files.read_json(folder / "modules.json", list)):
+        raise EmbedderError(
+            f"the model in {folder} has a layer after its pooling (modules.json) that fastembed does not run; export"
+            " its ONNX file with an output sentence_embedding"
+        )
+    kept = files.read_json(folder / "1_Pooling" / "config.json", dict)
+    asked = [name.removeprefix("pooling_mode_") for name, on in kept.items() if on is True and "pooling_mode_" in name]
+    modes = [name.removesuffix("s").removesuffix("_token") for name in asked] or [str(kept.get("pooling_mode", ""))]
+    if modes == [""]:
+        return known.pooling if known is not None and known.pooling in POOLINGS else "mean", None
+    if len(modes) > 1 or modes[0] not in _POOLING_MODES:
+        raise EmbedderError(
+            f"the model in {folder} pools by {' and '.join(modes)} (1_Pooling/config.json); fastembed can do"
+            f" {', '.join(_POOLING_MODES)}"
+        )
+    return _POOLING_MODES[modes[0]], None
+
+
+def _prompts(folder: Path) -> tuple[str, str] | None:
+    kept = files.read_json(folder / "config_sentence_transformers.json", dict)
+    prompts = kept.get("prompts")
+    if not isinstance(prompts, dict):
+        return None
+    usual = prompts.get(kept.get("default_prompt_name") or "", "")
+    found = [
+        next((prompts[name] for name in names if isinstance(prompts.get(name), str)), usual)
+        for names in (_QUERY_PROMPTS, _PASSAGE_PROMPTS)
+    ]
+    # Later versions of sentence-transformers write empty ones where nobody gave any.
+    return (found[0], found[1]) if any(found) else None
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the names that a model's folder gives it."""
+    yield folder.name
+    # A cache of the hub has models--ORG--NAME/snapshots/REVISION.
+    if folder.parent.name == "snapshots":
+        yield folder.parent.parent.name.replace("--", "/")
+    yield str(files.read_json(folder / "config.json", dict).get("_name_or_path", ""))
+
+
+def _is_static(file: Path) -> bool:
+    return file.is_file() and "embeddings" in files.static_tensors(file)
+
+
+def _check_there(folder: Path, *names: str) -> None:
+    missing = next((name for name in names if not (folder / name).is_file()), None)
+    if missing is not None:
+        raise EmbedderError(f"the embedder's folder {folder} has no {missing}; put all of the model's files there")
+
+
+@contextlib.contextmanager
+def _told_of(subject: str, remedy: str) -> Iterator[None]:
+    """Turn whatever goes wrong in opening a model into one sentence; fastembed's own log lines say nothing more."""
+    from loguru import logger
+
+    logger.disable("fastembed")
+    try:
+        yield
+    except EmbedderError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"{subject} can't be opened ({first_line(error)}); {remedy}") from error
+    finally:
+        logger.enable("fastembed")
+
+
+def _clean(text: str) -> str:
+    # A lone surrogate has no UTF-8, which the tokenizer asks for.
+    return text.encode(errors="replace").decode()
