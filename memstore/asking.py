@@ -103,7 +103,8 @@ class Asker:
             self._serving.first()
         except EmbedderError as error:
             return str(error)
-        return self._serving.first_failure or "no memory has a vector yet; memstore embedders fill makes those that wait"
+        failure = self._serving.first_failure
+        return failure or "no memory has a vector yet; memstore embedders fill makes those that wait"
 
 
 class Asked:

@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from offline.network_block import block
 
 from memstore import MemoryStore
+
+# No test reaches another machine: neither this process nor a Python that it starts.
+block()
 
 # A landing must not hang on a lucky draw: CI tries the same examples each time, a developer's run draws new ones.
 settings.register_profile("ci", derandomize=True)

@@ -11,6 +11,7 @@ from conftest import FakeEmbedder
 
 from memstore import (
     EmbedderError,
+    Filled,
     InvalidInputError,
     MemoryStore,
     MemstoreError,
@@ -36,12 +37,16 @@ def texts(result: SearchResult) -> list[str]:
     return [hit.memory.text for hit in result]
 
 
-def cosines(result: SearchResult) -> list[float]:
-    return [hit.signals["semantic"].raw for hit in result]
+def cosines(result: SearchResult, signal: str = "semantic") -> list[float]:
+    return [hit.signals[signal].raw for hit in result]
 
 
 def space(store: MemoryStore, number: int = 0) -> Space:
     return store.stats().spaces[number]
+
+
+def embedded(filled: tuple[Filled, ...]) -> dict[str, int]:
+    return {one.space: one.embedded for one in filled}
 
 
 def failing(embedder: FakeEmbedder, when: Callable[[list[str]], bool]) -> FakeEmbedder:
@@ -97,7 +102,9 @@ def test_refused_passage_is_not_tried_again(opened, unusable):
     embedder = FakeEmbedder(2, known={"🎉": unusable})
     store = opened(embedder=embedder)
     store.add("🎉")
-    assert store.spaces.fill() == 0
+    (filled,) = store.spaces.fill()
+    assert (filled.embedded, filled.copied, filled.pending, filled.refused) == (0, 0, 0, 1)
+    store.add("a plain note")
     assert embedder.embedded.count("🎉") == 1
 
 
@@ -224,7 +231,7 @@ def test_author_is_part_of_what_is_embedded(opened):
     store = opened(embedder=embedder)
     memory = store.add("the key is under the pot", author="Ana")
     store.update(memory.id, author="Bia")
-    assert embedder.embedded == ["Ana: the key is under the pot", FINGERPRINT_TEXT, "Bia: the key is under the pot"]
+    assert embedder.embedded == [FINGERPRINT_TEXT, "Ana: the key is under the pot", "Bia: the key is under the pot"]
     assert_vectors_match(store, embedder)
 
 
@@ -288,7 +295,7 @@ def test_failed_embedding_is_made_up_for(opened, number):
     assert (space(store).vectors, space(store).pending) == (4, 1)
     assert texts(store.search(f"{number}", signals=["keyword"])) == [f"note number {number}"]
     healed.append(True)
-    assert store.spaces.fill() == 1
+    assert embedded(store.spaces.fill()) == {"fake": 1}
     assert (space(store).vectors, space(store).pending, space(store).state) == (5, 0, "ready")
     assert store.get(number).pending == ()
     assert store.search(f"note number {number}", signals=["semantic"])[0].memory.id == number
@@ -306,7 +313,7 @@ def test_first_embedding_fails(opened):
         "semantic": "the vectors of fake are not all made; memstore embedders fill makes them"
     }
     healed.append(True)
-    assert store.spaces.fill() == 1
+    assert embedded(store.spaces.fill()) == {"fake": 1}
     assert store.search("second").skipped == {}
 
 
@@ -354,7 +361,7 @@ def test_broken_embedder_costs_only_its_signal(opened, passages, query, reason):
         store.spaces.fill()
     assert (space(store).vectors, space(store).pending) == (1, 1)
     embedder.embed_passages = works
-    assert store.spaces.fill() == 1
+    assert embedded(store.spaces.fill()) == {"fake": 1}
     assert_vectors_match(store, FakeEmbedder())
 
 
@@ -405,7 +412,7 @@ def turned(text: str) -> np.ndarray:
 
 @pytest.mark.parametrize("change", ["model_id", "dimensions", "fingerprint"])
 def test_two_models_never_mix(opened, change):
-    """Another model, width or fingerprint neither asks nor fills the old space until fill gives it one of its own."""
+    """Another model, width or fingerprint neither asks nor fills the old space, and gets one of its own when added."""
     old = FakeEmbedder()
     first = opened(embedder=old)
     first.add_many([NewMemory(text=f"note number {n}") for n in range(10)])
@@ -422,21 +429,30 @@ def test_two_models_never_mix(opened, change):
     assert store.add("note number 10").pending == ("fake",)
     assert "note number 10" not in new.embedded
     assert rows(store, "SELECT count(*) FROM vectors_1") == [(10,)]
+    with pytest.raises(EmbedderError, match=r"come from fake \(8 dimensions\), not from"):
+        store.spaces.fill()
+    assert len(store.spaces.list()) == 1
 
-    assert store.spaces.fill() == 11
+    name = store.spaces.add().name
+    assert name == ("newer" if change == "model_id" else "fake-2")
+    filled = store.spaces.fill()
+    assert embedded(filled) == {"fake": 0, name: 11}
+    assert "come from fake (8 dimensions)" in filled[0].problem
+    assert filled[1].problem is None
     assert [(one.model_id, one.dimensions, one.vectors, one.pending, one.state) for one in store.spaces.list()] == [
         ("fake", 8, 10, 1, "ready"),
         (new.model_id, new.dimensions, 11, 0, "ready"),
     ]
-    names = [one.name for one in store.spaces.list()]
-    assert names == ["fake", "newer" if change == "model_id" else "fake-2"]
     assert_vectors_match(store, new, number=2)
-    assert cosines(store.search("note number 3", k=1, signals=["semantic"])) == [pytest.approx(1.0, abs=1e-6)]
+    found = store.search("note number 3", k=1, signals=["semantic"])
+    assert cosines(found, name) == [pytest.approx(1.0, abs=1e-6)]
+    assert found.spaces == (name,)
+    assert "come from fake (8 dimensions)" in found.skipped["fake"]
     assert store.get(11).pending == ("fake",)
 
     again = opened(embedder=FakeEmbedder())
     assert len(again.search("note number 3", k=20, signals=["semantic"])) == 10
-    assert again.spaces.fill() == 1
+    assert embedded(again.spaces.fill()) == {"fake": 1, name: 0}
     assert_vectors_match(again, FakeEmbedder(), number=1)
     assert_vectors_match(again, new, number=2)
 
@@ -445,6 +461,7 @@ def test_change_reaches_every_space(opened):
     """A change of text or a deletion takes the old vectors out of every space, not only out of the model's own."""
     opened(embedder=FakeEmbedder()).add_many([NewMemory(text=f"note number {n}") for n in range(3)])
     store = opened(embedder=FakeEmbedder(16, model_id="newer"))
+    store.spaces.add()
     store.spaces.fill()
     store.update(1, text="another text")
     store.delete(2)
@@ -469,13 +486,13 @@ def test_fill_goes_on_where_it_stopped(opened):
     }
     healed.append(True)
     seen: list[tuple[int, int]] = []
-    assert store.spaces.fill(progress=lambda done, total: seen.append((done, total))) == 72
-    assert seen == [(64, 72), (72, 72)]
+    assert embedded(store.spaces.fill(progress=lambda done, total: seen.append((done, total)))) == {"fake": 72}
+    assert seen == [(72, 72)]
     assert (space(store).vectors, space(store).pending, space(store).state) == (200, 0, "ready")
-    embedded = [text for text in embedder.embedded if text != FINGERPRINT_TEXT]
-    assert sorted(embedded) == sorted(f"note number {n}" for n in range(200))
+    asked = [text for text in embedder.embedded if text != FINGERPRINT_TEXT]
+    assert sorted(asked) == sorted(f"note number {n}" for n in range(200))
     assert_vectors_match(store, FakeEmbedder())
-    assert store.spaces.fill() == 0
+    assert embedded(store.spaces.fill()) == {"fake": 0}
 
 
 def without_extension(monkeypatch, found: str | MemstoreError) -> None:
@@ -517,7 +534,7 @@ def test_without_the_extension(opened, monkeypatch, found, reason):
         near = after.search(left, k=10, signals=["semantic"])
         assert texts(near) in (["note number 3", "note number 4"], ["note number 4", "note number 3"])
         assert max(cosines(near)) < 0.999
-    assert after.spaces.fill() == 2
+    assert embedded(after.spaces.fill()) == {"fake": 2}
     assert (space(after).vectors, space(after).pending) == (4, 0)
     assert_vectors_match(after, FakeEmbedder())
 
@@ -556,7 +573,7 @@ def test_new_file_without_the_extension(opened, monkeypatch, model):
     store.close()
     monkeypatch.undo()
     after = opened(embedder=FakeEmbedder(model_id=model))
-    assert after.spaces.fill() == 1
+    assert embedded(after.spaces.fill()) == {model: 1}
     assert texts(after.search("the printer is offline", signals=["semantic"])) == ["the printer is offline"]
 
 
@@ -602,7 +619,7 @@ def test_fastembed_folder(opened, minilm):
     ]
     store.close()
     again = opened(embedder="auto")
-    assert again.stats().embedder == f"fastembed:{minilm}"
+    assert again.stats().embedder == f"fastembed/{minilm.name}"
     assert texts(again.search("share prices dropped", k=1, signals=["semantic"])) == ["Stocks fell sharply on Monday."]
     assert again.add("A dog barked all night.").pending == ()
 

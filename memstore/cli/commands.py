@@ -10,6 +10,7 @@ import click
 from memstore import __version__, render
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
+from memstore.cli.models import models
 from memstore.cli.support import (
     Place,
     argument,
@@ -314,5 +315,6 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
 
 cli.add_command(embedders)
 cli.add_command(entities)
+cli.add_command(models)
 cli.add_command(add, "remember")
 cli.add_command(delete, "forget")

@@ -8,14 +8,18 @@ import click
 
 from memstore import render
 from memstore.cli.support import notice, print_json
+from memstore.embedding import files
+from memstore.embedding.on_disk import find
+from memstore.embedding.pulling import Listing, listed
+from memstore.embedding.pulling import pull as download
 
 
 @click.group()
 def models() -> None:
     """See the embedding models that can be named, and download one of them.
 
-    Give the name that is listed as --embedder, or to `memstore embedders add`. Nothing else in memstore goes to the
-    network.
+    Give the name that is listed as --embedder, or to `memstore embedders add`. Nothing else in memstore downloads
+    anything.
     """
 
 
@@ -24,27 +28,16 @@ def models() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
 def list_(everything: bool, as_json: bool) -> None:
     """List the models that can be named, those that are here first."""
-    from memstore.embedding.pulling import listed
-
     here = ("installed", "on disk", "broken")
     found = sorted(listed(everything), key=lambda one: one.state not in here)
     if as_json:
         print_json([_shown(one) for one in found])
-        return
-    render.table(
-        ["state", "model", "dimensions", "MB", "licence", "languages"],
-        [
-            [
-                one.state,
-                one.name,
-                str(one.dimensions),
-                str(one.megabytes),
-                one.licence + ("" if one.commercial else ", no commercial use"),
-                one.languages,
-            ]
-            for one in found
-        ],
-    )
+    elif sys.stdout.isatty():
+        # No name is cut, so that each can be copied.
+        for one in found:
+            click.echo(f"{one.name}\n    {'  '.join(_about(one))}")
+    else:
+        render.table(None, [[one.name, *_about(one)] for one in found])
 
 
 @models.command("pull")
@@ -62,10 +55,6 @@ def pull(name: str, folder: Path | None, as_json: bool, quiet: bool) -> None:
 
     FASTEMBED_CACHE_PATH is the folder of fastembed's cache.
     """
-    from memstore.embedding import files
-    from memstore.embedding.on_disk import find
-    from memstore.embedding.pulling import pull as download
-
     there = download(name, folder=folder, progress=not quiet and sys.stderr.isatty())
     spec = f"fastembed:{find(name.removeprefix('fastembed:')).name if folder is None else there.absolute()}"
     if as_json:
@@ -76,5 +65,10 @@ def pull(name: str, folder: Path | None, as_json: bool, quiet: bool) -> None:
         notice(f"{files.cache()} may be emptied by the system; set FASTEMBED_CACHE_PATH to keep the model.", quiet)
 
 
-def _shown(one: Any) -> Any:
+def _about(one: Listing) -> list[str]:
+    licence = one.licence if one.commercial else f"{one.licence} (no commercial use)"
+    return [one.state, f"{one.megabytes:,} MB", f"{one.dimensions} dimensions", one.languages or "?", licence]
+
+
+def _shown(one: Listing) -> Any:
     return {**render.record(one), "folder": None if one.folder is None else str(one.folder)}

