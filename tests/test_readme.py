@@ -26,7 +26,7 @@ def test_the_library_tour_runs_and_prints_what_it_says(tmp_path, monkeypatch, ca
     for snippet in blocks("python"):
         exec(compile(snippet, "README.md", "exec"), names)
         printed.append(capsys.readouterr().out)
-    assert len(printed) == 5
+    assert len(printed) == 6
     # A raw cosine differs in its last digits from one processor to another.
     said, told = (re.sub(r"raw [^,]+", "raw", text) for text in (printed[0], blocks("text")[0]))
     assert said == told

@@ -50,7 +50,7 @@ def list_(place: Place) -> None:
 
 
 @embedders.command("add")
-@click.argument("embedder")
+@click.argument("model", metavar="EMBEDDER")
 @click.option("--name", help="How searches and weights name it (default: the model's own name).")
 @click.option(
     "--language", "languages", multiple=True, help="Ask it queries in this language alone (pt, en, es); again for more."
@@ -58,18 +58,16 @@ def list_(place: Place) -> None:
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--no-fill", is_flag=True, help="Leave the memories that are there to memstore embedders fill.")
 @file_options
-def add(
-    place: Place, embedder: str, name: str | None, languages: tuple[str, ...], dry_run: bool, no_fill: bool
-) -> None:
+def add(place: Place, model: str, name: str | None, languages: tuple[str, ...], dry_run: bool, no_fill: bool) -> None:
     """Add a space for EMBEDDER beside those that are there, and fill it; searches go on meanwhile.
 
     EMBEDDER is what --embedder takes: memstore models list shows what is here.
     """
     with opened(place, must_exist=True) as store:
         if dry_run:
-            _print_filled(store.spaces.estimate(embedder=embedder), place, dry_run=True)
+            _print_filled(store.spaces.estimate(embedder=model), place, dry_run=True)
             return
-        made = store.spaces.add(embedder, name=name, languages=languages or None)
+        made = store.spaces.add(model, name=name, languages=languages or None)
         if no_fill:
             filled: tuple[Filled, ...] = ()
         else:
