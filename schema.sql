@@ -9,12 +9,14 @@ CREATE TABLE meta (             -- schema, analyser, languages
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Cache. How many memories are analysed and how many terms they have together; one row, kept by triggers of `analysed`.
+-- Cache. How many memories are analysed, how many terms they have together, and how many passages there are for every
+-- space; one row, kept by triggers of `analysed` and `passages`.
 CREATE TABLE statistics (
     memories INTEGER NOT NULL,
-    terms    INTEGER NOT NULL
+    terms    INTEGER NOT NULL,
+    passages INTEGER NOT NULL
 ) STRICT;
-INSERT INTO statistics VALUES (0, 0);
+INSERT INTO statistics VALUES (0, 0, 0);
 
 CREATE TABLE memories (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,   -- never reused
@@ -163,6 +165,34 @@ CREATE TABLE passage_vectors (
     PRIMARY KEY (embedder_id, passage_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX passage_vectors_text ON passage_vectors (embedder_id, text_hash);
+
+-- Cache. How many of the passages of every space each space has dealt with: what is left of them waits. Kept by triggers.
+CREATE TABLE space_statistics (
+    embedder_id INTEGER PRIMARY KEY REFERENCES embedders (id),
+    passages    INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER embedders_added AFTER INSERT ON embedders BEGIN
+    INSERT INTO space_statistics VALUES (new.id, 0);
+END;
+CREATE TRIGGER embedders_removed BEFORE DELETE ON embedders BEGIN
+    DELETE FROM space_statistics WHERE embedder_id = old.id;
+END;
+CREATE TRIGGER passages_added AFTER INSERT ON passages WHEN new.embedder_id IS NULL BEGIN
+    UPDATE statistics SET passages = passages + 1;
+END;
+CREATE TRIGGER passages_removed AFTER DELETE ON passages WHEN old.embedder_id IS NULL BEGIN
+    UPDATE statistics SET passages = passages - 1;
+    UPDATE space_statistics SET passages = passages - 1 WHERE EXISTS
+        (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = space_statistics.embedder_id AND v.passage_id = old.id);
+END;
+CREATE TRIGGER passage_vectors_added AFTER INSERT ON passage_vectors
+WHEN EXISTS (SELECT 1 FROM passages p WHERE p.id = new.passage_id AND p.embedder_id IS NULL) BEGIN
+    UPDATE space_statistics SET passages = passages + 1 WHERE embedder_id = new.embedder_id;
+END;
+CREATE TRIGGER passage_vectors_removed AFTER DELETE ON passage_vectors
+WHEN EXISTS (SELECT 1 FROM passages p WHERE p.id = old.passage_id AND p.embedder_id IS NULL) BEGIN
+    UPDATE space_statistics SET passages = passages - 1 WHERE embedder_id = old.embedder_id;
+END;
 
 -- Each embedding space <n> has its own table of vectors, made by memstore/semantic.py when the space is added, since
 -- its width is not known before:

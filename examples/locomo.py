@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="where the rankings go (default: NAME-SIGNALS.run.jsonl here)")
     parser.add_argument("--store", type=Path, help="keep the built store there; the next run only searches")
     parser.add_argument("--scoped", action="store_true", help="search only the namespace of the question's scope")
-    parser.add_argument("--signals", help="only these, parted by commas: keyword, semantic, entity")
+    parser.add_argument("--signals", help="only these, parted by commas: keyword, semantic, entity, a space's name")
     parser.add_argument("--profile", default="default")
     parser.add_argument("--embedder", default="auto")
     parser.add_argument("--depth", type=int, default=50)
@@ -94,7 +94,7 @@ def main() -> None:
     for signal, reason in skipped.items():
         print(f"{signal} took no part in some searches: {reason}", file=sys.stderr)
     name = f"{args.dir.name}-{args.signals or 'all'}{'-scoped' if args.scoped else ''}.run.jsonl"
-    run = args.run or Path(name.replace(",", "+"))
+    run = args.run or Path(name.replace(",", "+").replace("/", "-"))
     with open(run, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     print(

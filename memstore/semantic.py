@@ -153,14 +153,14 @@ def _store(
     *,
     pieces: int = 0,
 ) -> None:
-    # vec0 knows no OR REPLACE.
-    conn.execute(f"DELETE FROM {space.table} WHERE rowid = ?", (passage_id,))
+    # vec0 knows no OR REPLACE, and one of a note would pass by the triggers that count.
+    _drop(conn, space, passage_id)
     vector_hash = None
     if vector is not None:
         conn.execute(f"INSERT INTO {space.table} (rowid, embedding) VALUES (?, ?)", (passage_id, vector.tobytes()))
         vector_hash = digest(vector.tobytes())
     conn.execute(
-        "INSERT OR REPLACE INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash, pieces)"
+        "INSERT INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash, pieces)"
         " VALUES (?, ?, ?, ?, ?)",
         (space.id, passage_id, text_hash, vector_hash, pieces),
     )
@@ -312,15 +312,13 @@ def counts(conn: apsw.Connection, space: StoredSpace) -> tuple[int, int, int]:
 
 def passages(conn: apsw.Connection) -> int:
     """Return how many passages the file has, without the pieces of those that some model can't read whole."""
-    all_of_them = one_value(conn, "SELECT count(*) FROM passages")
-    return int(all_of_them - one_value(conn, "SELECT count(*) FROM passages WHERE embedder_id IS NOT NULL"))
+    return int(one_value(conn, "SELECT passages FROM statistics"))
 
 
 def waits(conn: apsw.Connection, space: StoredSpace) -> int:
-    """Return how many passages have no row in the space: a count of two indexes, cheap enough for every search."""
-    noted = one_value(conn, "SELECT count(*) FROM passage_vectors WHERE embedder_id = ?", (space.id,))
-    pieces = one_value(conn, "SELECT count(*) FROM passages WHERE embedder_id = ?", (space.id,))
-    return max(0, passages(conn) - int(noted) + int(pieces))
+    """Return how many passages wait for a vector in the space; two rows are read for it, so any search can ask."""
+    dealt_with = one_value(conn, "SELECT passages FROM space_statistics WHERE embedder_id = ?", (space.id,)) or 0
+    return max(0, passages(conn) - int(dealt_with))
 
 
 def pending(

@@ -86,6 +86,7 @@ class Model:
         # Threads do not outlive a fork, and one that held the lock then is not here to give it back.
         self._lock = threading.Lock()
         self._loader: threading.Thread | None = None
+        self._waited = False
         self._pid = os.getpid()
 
     def _guard(self) -> threading.Lock:
@@ -96,7 +97,7 @@ class Model:
     def opened(self, wait: float | None = None) -> Embedder:
         """Return the model, loaded; wait for that up to `wait` seconds, without bound when None.
 
-        Loading goes on beside the caller when the wait is over. Raises `EmbedderError` when it can't be loaded, or
+        Loading goes on beside the caller when the wait is over, and is not waited for a second time. Raises `EmbedderError` when it can't be loaded, or
         not in time.
         """
         if self._opened is not None:
@@ -105,13 +106,14 @@ class Model:
             if self._loader is None:
                 if self._failure and time.monotonic() - self._failed_at < _RETRY_SECONDS:
                     raise EmbedderError(self._failure)
-                self._loader = threading.Thread(target=self._load, daemon=True)
+                self._loader, self._waited = threading.Thread(target=self._load, daemon=True), False
                 self._loader.start()
             loader = self._loader
-        loader.join(wait)
+        loader.join(0.0 if wait is not None and self._waited else wait)
         if self._opened is not None:
             return self._opened
         if loader.is_alive():
+            self._waited = True
             raise EmbedderError(f"the embedder {self._label} was not loaded within {wait:g} seconds and loads on")
         raise EmbedderError(self._failure)
 
