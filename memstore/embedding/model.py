@@ -97,8 +97,8 @@ class Model:
     def opened(self, wait: float | None = None) -> Embedder:
         """Return the model, loaded; wait for that up to `wait` seconds, without bound when None.
 
-        Loading goes on beside the caller when the wait is over, and is not waited for a second time. Raises `EmbedderError` when it can't be loaded, or
-        not in time.
+        Loading goes on beside the caller when the wait is over, and is not waited for a second time. Raises
+        `EmbedderError` when the model can't be loaded, or not in time.
         """
         if self._opened is not None:
             return self._opened
