@@ -62,6 +62,8 @@ def main() -> None:
     parser.add_argument("--signals", help="only these, parted by commas: keyword, semantic, entity, a space's name")
     parser.add_argument("--profile", default="default")
     parser.add_argument("--embedder", default="auto")
+    parser.add_argument("--second", help="add a space for this embedder too, under the name second")
+    parser.add_argument("--language", action="append", help="ask the second space queries in this language alone")
     parser.add_argument("--depth", type=int, default=50)
     parser.add_argument("-k", type=int, default=10)
     args = parser.parse_args()
@@ -78,6 +80,9 @@ def main() -> None:
         start = time.perf_counter()
         if store.count() < len(docs):
             store.add_many([memory(doc) for doc in docs], progress=progress)
+        if args.second and all(space.name != "second" for space in store.spaces.list()):
+            store.spaces.add(args.second, name="second", languages=args.language)
+            store.spaces.fill("second", progress=progress)
         built = time.perf_counter() - start
         print(f"{store.count()} memories in {built:.1f} s; peak memory {peak_memory()}", file=sys.stderr)
 

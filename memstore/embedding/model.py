@@ -186,23 +186,17 @@ class Model:
         fails for all of them is not asked on.
         """
         vectors: dict[int, Vector | None] = {}
-        failure = ""
-        for batch in _batches(texts):
+        failure, failed = "", 0
+        waiting = _batches(texts)
+        while waiting and failed < _MOST_FAILURES:
+            batch = waiting.pop(0)
             try:
                 vectors.update(zip(batch, self._asked(batch, texts), strict=True))
-                continue
+                failed = 0
             except EmbedderError as error:
                 failure = str(error)
-            failed = 0
-            for one in batch if len(batch) > 1 else []:
-                try:
-                    vectors[one], failed = self._asked([one], texts)[0], 0
-                except EmbedderError as error:
-                    failure, failed = str(error), failed + 1
-                if failed == _MOST_FAILURES:
-                    break
-            if failed == _MOST_FAILURES:
-                break
+                failed += len(batch) == 1
+                waiting[:0] = [[one] for one in batch] if len(batch) > 1 else []
         return Embedded(vectors=vectors, failure=failure)
 
     def query(self, text: str) -> Vector | None:

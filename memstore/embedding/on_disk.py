@@ -315,9 +315,7 @@ def _check_there(folder: Path, *names: str) -> None:
 @contextlib.contextmanager
 def _told_of(subject: str, remedy: str) -> Iterator[None]:
     """Turn whatever goes wrong in opening a model into one sentence; fastembed's own log lines say nothing more."""
-    from loguru import logger
-
-    logger.disable("fastembed")
+    _log("disable")
     try:
         yield
     except EmbedderError:
@@ -325,7 +323,15 @@ def _told_of(subject: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         raise EmbedderError(f"{subject} can't be opened ({first_line(error)}); {remedy}") from error
     finally:
-        logger.enable("fastembed")
+        _log("enable")
+
+
+def _log(what: str) -> None:
+    """Have fastembed's log lines shown or not; the library that it writes them with is its own affair."""
+    with contextlib.suppress(ImportError):
+        from loguru import logger
+
+        getattr(logger, what)("fastembed")
 
 
 def _tokens(read: Any) -> int:
