@@ -5,17 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from memstore import checks
+from memstore.embedding import Vector
 from memstore.errors import EmbedderError
 from memstore.records import Weights
-from memstore.semantic import StoredSpace, Vector
-from memstore.serving import Serving
+from memstore.semantic import StoredSpace
+from memstore.serving import NO_SPACE, Serving
 
-# About the window of a model: a pasted document would be read for minutes.
-_LONGEST_QUERY = 2_000
-# Each model takes all cores for a query: two at once are slower than one after the other. One that hangs does not hold
-# up the rest for longer than this.
-_TURN_SECONDS = 1.0
-_TURN = threading.Lock()
 NOT_ASKED = "not asked for"
 NO_WEIGHT = "its weight is 0"
 
@@ -34,10 +29,12 @@ class Asker:
         named: Sequence[str] | None,
         weights: Weights,
         languages: Sequence[str],
+        had_any: bool,
     ) -> "Asked":
         """Begin to embed a query for the spaces that are wanted: those named, or the default ones that are ready.
 
-        A space for other languages than the query's is left out, unless it is named or there is no other.
+        A space for other languages than the query's is left out, unless it is named or there is no other. `had_any`
+        says whether the file ever had a space.
         """
         whole = named is None or "semantic" in named
         called_for = {*(named or ()), *weights.spaces}
@@ -62,7 +59,7 @@ class Asker:
             return Asked({}, {}, {"semantic": NOT_ASKED})
         if not spaces and whole:
             why = "; ".join(reason for reason in skipped.values() if reason != NOT_ASKED)
-            return Asked({}, {}, {"semantic": self._serving.unavailable() or why or self._why_none(weights)})
+            return Asked({}, {}, {"semantic": self._serving.unavailable() or why or self._why_none(weights, had_any)})
         if len(spaces) == 1 and not set(spaces) & set(named or ()):
             spaces = {"semantic": next(iter(spaces.values()))}
         return Asked(spaces, {name: self._begun(space, query) for name, space in spaces.items()}, skipped)
@@ -79,7 +76,7 @@ class Asker:
             if answer is None and isinstance(embedding, _Embedding):
                 space = asked.spaces[name]
                 answer = f"the embedder of {space.name} gave no answer within {self._serving.wait:g} seconds"
-                self._serving.failed(space, answer)
+                self._serving.failed(space, answer, late=True)
                 self._overdue[space.id] = embedding
             if isinstance(answer, str):
                 asked.skipped[name] = answer
@@ -96,9 +93,11 @@ class Asker:
         self._overdue.pop(space.id, None)
         return _Embedding(self._serving, space, query)
 
-    def _why_none(self, weights: Weights) -> str:
+    def _why_none(self, weights: Weights, had_any: bool) -> str:
         if weights.semantic == 0:
             return NO_WEIGHT
+        if had_any:
+            return NO_SPACE
         try:
             self._serving.first()
         except EmbedderError as error:
@@ -132,13 +131,7 @@ class _Embedding:
 
     def _embed(self, serving: Serving, space: StoredSpace, query: str) -> None:
         try:
-            model = serving.model(space, serving.wait)
-            took_turn = _TURN.acquire(timeout=_TURN_SECONDS)
-            try:
-                vector = model.query(query[:_LONGEST_QUERY])
-            finally:
-                if took_turn:
-                    _TURN.release()
+            vector = serving.model(space, serving.wait).query(query)
         except EmbedderError as error:
             self._result = str(error)
         except Exception as error:

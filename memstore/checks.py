@@ -155,6 +155,17 @@ def position(value: Any) -> float | None:
     return found
 
 
+def codes(value: Any) -> tuple[str, ...]:
+    """Return the two-letter codes of languages, or refuse what is none."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(f"languages is {brief(value)}; give a list of two-letter codes such as ['en'].")
+    found = tuple(dict.fromkeys(value))
+    for one in found:
+        if not isinstance(one, str) or not re.fullmatch("[a-z]{2}", one):
+            raise InvalidInputError(f"languages: {brief(one)} is no two-letter code; give one such as 'en'.")
+    return found
+
+
 def languages(value: Any) -> tuple[str, ...]:
     """Return the languages of a store, or refuse one that is not known."""
     given = (value,) if isinstance(value, str) else value

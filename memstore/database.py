@@ -94,11 +94,15 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    def require_writable(self) -> None:
+        """Raise `ReadOnlyError` where nothing can be changed, before any work is done for a change."""
+        if self.read_only_reason is not None:
+            raise ReadOnlyError(f"{self.path.name} can't be changed: {self.read_only_reason}.")
+
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
         """One write transaction: all of it or nothing, waiting for other writers up to `BUSY_SECONDS`."""
-        if self.read_only_reason is not None:
-            raise ReadOnlyError(f"{self.path.name} can't be changed: {self.read_only_reason}.")
+        self.require_writable()
         with self._translated():
             connection = self.connection()
             self._begin_immediate(connection)

@@ -1,56 +1,51 @@
 """Passages to vectors in the spaces of a file: those of a write, and those that wait."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import apsw
 
-from memstore import passages, semantic
-from memstore.checks import digest
+from memstore import semantic
 from memstore.database import Database
 from memstore.embedding import Model, Vector
-from memstore.errors import EmbedderError
+from memstore.errors import EmbedderError, MemstoreError
+from memstore.making import MadeOf, Making, Span, knows_nothing, made_by
 from memstore.memories import Row, get
 from memstore.records import Filled
-from memstore.semantic import Made, Piece, StoredSpace
+from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
 # A batch is a transaction, and what a kill can cost; texts of like length go to the model together, so that more of
 # them waste less.
 _FILL_BATCH = 128
-# What each write takes along of what waits: about a tenth of a second with the bundled model.
+_FIRST_BATCH = 8
+# What each write takes along of what waits, in passages and in characters: some tenths of a second with the bundled
+# model.
 _STEP = 8
+_STEP_CHARACTERS = 1_000
 _SAMPLE = 16
-# Cutting for a model with a small window aims below it: tokens are not spread evenly over a text.
-_SPARE = 0.85
-_FEWEST_UNITS = 16
+# Names of signals and of what else stands in an explanation: a space with one of them could not be told from it.
+RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all")
+_LONGEST_NAME = 200
 
 # No space has this number: every passage waits for it.
 _NO_SPACE = StoredSpace(
-    id=0, name="", spec=None, model_id="", dimensions=0, fingerprint=b"", languages="", state="", searched=0
+    id=0,
+    name="",
+    spec=None,
+    model_id="",
+    dimensions=0,
+    query_prefix="",
+    passage_prefix="",
+    fingerprint=b"",
+    languages="",
+    state="",
+    searched=0,
 )
-# What a model made of texts, by the hash of each.
-MadeOf: TypeAlias = Mapping[bytes, Made]
 Progress: TypeAlias = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A span of a memory, as a model reads it: between its author and its date."""
-
-    row: Row
-    start: int
-    stop: int
-
-    @property
-    def text(self) -> str:
-        return self.row.embedded_text(self.start, self.stop)
-
-    @property
-    def hash(self) -> bytes:
-        return digest(self.text.encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +62,28 @@ class Filler:
     def __init__(self, database: Database, serving: Serving) -> None:
         self._database = database
         self._serving = serving
+        # Up to which passage the steps have come in each space: one that can't be embedded does not hold up the rest.
+        self._stepped: dict[int, int] = {}
+        # Models that did not answer a write in time, and are still busy.
+        self._overdue: dict[int, Making] = {}
 
     def prepare(self, spans: Sequence[Span]) -> Prepared:
-        """Make the vectors of passages to be stored, for every space whose model is there in time."""
+        """Make the vectors of passages to be stored, for every space whose model is there and answers in time."""
         nothing = Prepared(by_space={})
         if self._serving.unavailable() or not spans:
             return nothing
         with self._database.read() as conn:
             spaces = semantic.spaces(conn)
-        made = {space.id: self._made(space, spans) for space in spaces}
+            had_any = semantic.had_any(conn)
         if spaces:
-            return Prepared(by_space=made)
+            return Prepared(by_space={space.id: self._made(space, spans) for space in spaces})
+        if had_any:
+            # The user has removed the last one.
+            return nothing
         try:
             model = self._serving.first()
-            model.opened(self._serving.wait)
-            # Asked for now, so that the transaction that makes the space never waits for the model.
-            model.fingerprint()
-            found, failure = _made_by(model, spans, {})
+            making = self._in_time(_NO_SPACE, lambda making: self._first(model, spans, making))
+            found, failure = making if isinstance(making, tuple) else ({}, making)
         except EmbedderError as error:
             found, failure = {}, str(error)
         self._serving.first_failure = failure
@@ -98,16 +98,17 @@ class Filler:
         return [(space, prepared.by_space[space.id]) for space in spaces if prepared.by_space.get(space.id)]
 
     def step(self) -> None:
-        """Embed a few of the passages that wait, where a model is loaded that works: the rest is for another time."""
+        """Embed a little of what waits, where a model is loaded that works: the rest is for another time."""
         if self._serving.unavailable() or self._database.read_only:
             return
         with self._database.read() as conn:
-            waiting = [space for space in semantic.spaces(conn) if semantic.waits(conn, space)]
-        for space in waiting:
+            spaces = [one for one in semantic.spaces(conn) if one.state != "ready" or semantic.waits(conn, one)]
+        for space in spaces:
             model = self._serving.working(space)
             if model is not None:
-                self._batch(space, model, self._waiting(space, limit=_STEP))
-                self._finish(space)
+                # What is stored is stored, whatever becomes of this.
+                with suppress(MemstoreError):
+                    self._step(space, model)
 
     def catch_up(self, memory_ids: Sequence[int]) -> None:
         """Embed what waits of a few memories just written; what fails goes on waiting."""
@@ -116,59 +117,72 @@ class Filler:
         with self._database.read() as conn:
             spaces = semantic.spaces(conn)
         for space in spaces:
-            try:
-                batch = self._waiting(space, limit=_FILL_BATCH, memory_ids=memory_ids)
-                self._batch(space, self._serving.model(space, self._serving.wait), batch)
-            except EmbedderError as error:
-                self._serving.failed(space, str(error))
+            with suppress(MemstoreError):
+                model = self._serving.working(space)
+                if model is not None:
+                    self._batch(space, model, self._waiting(space, limit=_FILL_BATCH, memory_ids=memory_ids))
 
-    def fill(self, space: StoredSpace, *, seconds: float | None, progress: Progress | None) -> Filled:
+    def fill(self, space: StoredSpace, *, seconds: float | None, refused: bool, progress: Progress | None) -> Filled:
         """Embed every passage that waits in a space, or as many as `seconds` allow; then let it be searched.
 
         Each batch is a transaction, so that an interrupted run goes on where it stopped. A space is searched once
         each passage has what it should, and the counts of its vectors and of the notes of them agree. Raises
-        `EmbedderError` when there is no model, or it fails for a whole batch.
+        `EmbedderError` when there is no model, or it fails for every text.
         """
         began = time.monotonic()
-        with self._database.write() as conn:
-            # Without the model too: what a kill has left behind is put right.
-            semantic.reconcile(conn, space)
-            total, _ = semantic.size_of_pending(conn, space)
+        if refused:
+            with self._database.write() as conn:
+                self._require(conn, space)
+                semantic.forget_refused(conn, space)
+        total = self._sound(space)
         embedded = copied = last = 0
         failure = ""
-        model = self._serving.model(space, None) if total else None
-        while model is not None and (batch := self._waiting(space, limit=_FILL_BATCH, after=last)):
-            stored, copies, failed = self._batch(space, model, batch)
-            embedded, copied, failure, last = embedded + stored - copies, copied + copies, failed or failure, max(batch)
+        model = self._verified(space) if total else None
+        limit = _FILL_BATCH if seconds is None else _FIRST_BATCH
+        while model is not None and (batch := self._waiting(space, limit=limit, after=last)):
+            done = self._batch(space, model, batch)
+            embedded, copied = embedded + done.stored - done.copied, copied + done.copied
+            failure, last = done.failure or failure, max(batch)
             if progress is not None:
                 progress(embedded + copied, max(total, embedded + copied))
-            if failed and not stored:
-                raise EmbedderError(failed)
-            if seconds is not None and time.monotonic() - began >= seconds:
+            if done.dead:
+                if not embedded and not copied:
+                    raise EmbedderError(done.failure)
                 break
+            spent = time.monotonic() - began
+            if seconds is not None:
+                if spent >= seconds:
+                    break
+                rate = max(1, embedded + copied) / max(spent, 1e-3)
+                limit = int(min(_FILL_BATCH, max(_FIRST_BATCH, rate * (seconds - spent))))
         disagreement = self._finish(space)
         with self._database.read() as conn:
-            _, pending, refused = semantic.counts(conn, space)
+            _, pending, without = semantic.counts(conn, space)
         return Filled(
             space=space.name,
             embedded=embedded,
             copied=copied,
             pending=pending,
-            refused=refused,
+            refused=without,
             seconds=time.monotonic() - began,
             problem=failure or disagreement or None,
         )
 
-    def estimate(self, space: StoredSpace | None, model: Model) -> Filled:
+    def estimate(self, space: StoredSpace | None, model: Model | None) -> Filled:
         """Return what filling a space (None: one that is not made yet) would do, with a time measured on a sample."""
         with self._database.read() as conn:
-            there = space or replace(_NO_SPACE, name=model.name)
+            there = space or replace(_NO_SPACE, name=model.name if model is not None else "")
             number, characters = semantic.size_of_pending(conn, there)
         sample = list(self._waiting(there, limit=_SAMPLE).values())
-        model.fingerprint()
-        began = time.monotonic()
-        _made_by(model, sample, {})
-        spent = time.monotonic() - began
+        problem, spent = "", 0.0
+        try:
+            model = self._serving.model(there, None, patient=True) if model is None else model
+            model.fingerprint()
+            began = time.monotonic()
+            problem = made_by(model, sample, knows_nothing)[2].failure
+            spent = time.monotonic() - began
+        except EmbedderError as error:
+            problem = str(error)
         read = sum(span.stop - span.start for span in sample)
         return Filled(
             space=there.name,
@@ -177,26 +191,90 @@ class Filler:
             pending=number,
             refused=0,
             seconds=spent * characters / read if read else 0.0,
-            problem=None,
+            problem=problem or None,
         )
 
     def _made(self, space: StoredSpace, spans: Sequence[Span]) -> MadeOf:
-        try:
+        hashes = {span.hash for span in spans}
+
+        def known(wanted: Iterable[bytes]) -> Mapping[bytes, Vector]:
+            # Passages are looked up here, so that only one that comes in pieces opens a connection in the thread.
+            return whole if hashes.issuperset(wanted) else self._stored(space, wanted)
+
+        def make(making: Making) -> tuple[MadeOf, str]:
             model = self._serving.model(space, self._serving.wait)
-            found, _, failure = self._of_space(space, model, spans)
+            made, _, answer = made_by(model, spans, known, making.answered)
+            return made, answer.failure
+
+        try:
+            whole = self._stored(space, hashes)
+            making = self._in_time(space, make)
+            found, failure, late = (*making, False) if isinstance(making, tuple) else ({}, making, True)
         except EmbedderError as error:
-            found, failure = {}, str(error)
-        self._serving.failed(space, failure)
+            found, failure, late = {}, str(error), False
+        self._serving.failed(space, failure, late=late)
         return found
 
-    def _of_space(
-        self, space: StoredSpace, model: Model, spans: Sequence[Span]
-    ) -> tuple[dict[bytes, Made], set[bytes], str]:
-        """Return the vectors of passages, those that the space had already of the same text, and what failed."""
+    def _first(self, model: Model, spans: Sequence[Span], making: Making) -> tuple[MadeOf, str]:
+        model.opened(self._serving.wait)
+        # Asked for now, so that the transaction that makes the space never waits for the model.
+        model.fingerprint()
+        made, _, answer = made_by(model, spans, knows_nothing, making.answered)
+        return made, answer.failure
+
+    def _in_time(self, space: StoredSpace, make: Callable[[Making], tuple[MadeOf, str]]) -> tuple[MadeOf, str] | str:
+        """Return what `make` returns in a thread of its own, or why it did not: the model took too long."""
+        overdue = self._overdue.get(space.id)
+        if overdue is not None and overdue.running:
+            raise EmbedderError(f"the embedder of {space.name or 'this file'} is still busy with earlier texts")
+        making = Making(make)
+        if making.done_within(self._serving.wait):
+            return making.result()
+        self._overdue[space.id] = making
+        return f"the embedder of {space.name or 'this file'} gave no answer in time"
+
+    def _stored(self, space: StoredSpace, hashes: Iterable[bytes]) -> Mapping[bytes, Vector]:
         with self._database.read() as conn:
-            known = semantic.stored(conn, space, {span.hash for span in spans})
-        made, failure = _made_by(model, spans, known)
-        return {**known, **made}, set(known), failure
+            self._require(conn, space)
+            return semantic.stored(conn, space, hashes)
+
+    def _sound(self, space: StoredSpace) -> int:
+        """Put right what a kill has left behind in a space, and return how many passages wait in it."""
+        with self._database.read() as conn:
+            self._require(conn, space)
+            sound = semantic.is_sound(conn, space)
+        if not sound:
+            with self._database.write() as conn:
+                self._require(conn, space)
+                semantic.reconcile(conn, space)
+        with self._database.read() as conn:
+            return semantic.size_of_pending(conn, space)[0]
+
+    @staticmethod
+    def _require(conn: apsw.Connection, space: StoredSpace) -> None:
+        if not semantic.is_there(conn, space):
+            raise EmbedderError(f"the space {space.name} has been removed from the file")
+
+    def _verified(self, space: StoredSpace) -> Model:
+        """Return the model of a space once it has said again who it is: filling is long, and must not mix."""
+        model = self._serving.model(space, None, patient=True)
+        model.forget()
+        return self._serving.model(space, None, patient=True)
+
+    def _step(self, space: StoredSpace, model: Model) -> None:
+        waiting = self._waiting(space, limit=_STEP, after=self._stepped.get(space.id, 0))
+        batch: dict[int, Span] = {}
+        characters = 0
+        for passage_id, span in waiting.items():
+            characters += span.stop - span.start
+            if batch and characters > _STEP_CHARACTERS:
+                break
+            batch[passage_id] = span
+        # From the start again when the end was reached: what could not be embedded may be now.
+        self._stepped[space.id] = max(batch, default=0)
+        if batch:
+            self._batch(space, model, batch)
+        self._finish(space)
 
     def _waiting(
         self, space: StoredSpace, *, limit: int, after: int = 0, memory_ids: Sequence[int] | None = None
@@ -214,24 +292,28 @@ class Filler:
                     found[passage_id] = Span(row, start, stop)
         return found
 
-    def _batch(self, space: StoredSpace, model: Model, batch: Mapping[int, Span]) -> tuple[int, int, str]:
-        """Embed and store passages; return how many were stored, how many of them copied, and what failed."""
+    def _batch(self, space: StoredSpace, model: Model, batch: Mapping[int, Span]) -> "_Done":
+        """Embed and store passages."""
         hashes = {passage_id: span.hash for passage_id, span in batch.items()}
-        found, known, failure = self._of_space(space, model, list(batch.values()))
+        found, known, answer = made_by(model, list(batch.values()), lambda wanted: self._stored(space, wanted))
         with self._database.write() as conn:
             # A memory that was changed meanwhile has new passages, and another process may have been faster; the
             # space itself may have gone.
-            there = {one.id for one in semantic.spaces(conn)}
-            still = semantic.still_pending(conn, space, list(batch)) if space.id in there else []
+            still = semantic.still_pending(conn, space, list(batch)) if semantic.is_there(conn, space) else []
             ready = [(one, hashes[one], found[hashes[one]]) for one in still if hashes[one] in found]
             semantic.index(conn, space, ready)
-        self._serving.failed(space, failure)
-        return len(ready), sum(text_hash in known for _, text_hash, _ in ready), failure
+        self._serving.failed(space, answer.failure)
+        return _Done(
+            stored=len(ready),
+            copied=sum(text_hash in known for _, text_hash, _ in ready),
+            failure=answer.failure,
+            dead=answer.dead,
+        )
 
     def _finish(self, space: StoredSpace) -> str:
         """Let a space that is whole be searched; return what it still lacks."""
         with self._database.read() as conn:
-            if space.state == "ready" or space.id not in {one.id for one in semantic.spaces(conn)}:
+            if space.state == "ready" or not semantic.is_there(conn, space):
                 return ""
             disagreement = semantic.disagreement(conn, space)
         if not disagreement:
@@ -242,6 +324,16 @@ class Filler:
         return disagreement
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """What became of a batch: passages stored, those of them that were copied, and what failed."""
+
+    stored: int
+    copied: int
+    failure: str
+    dead: bool
+
+
 def new_space(
     conn: apsw.Connection, model: Model, name: str | None = None, languages: Sequence[str] | None = None
 ) -> StoredSpace:
@@ -249,64 +341,19 @@ def new_space(
 
     Without `languages` it is asked in those that the model is for, if it says so.
     """
-    taken = {space.name for space in semantic.spaces(conn)}
-    names = (model.model_id if n == 1 else f"{model.model_id}-{n}" for n in range(1, len(taken) + 2))
+    told = model.traits
+    taken = {*RESERVED, *(space.name for space in semantic.spaces(conn))}
+    usual = " ".join(told.model_id[:_LONGEST_NAME].split())
+    names = (usual if n == 1 else f"{usual}-{n}" for n in range(1, len(taken) + 2))
     return semantic.add_space(
         conn,
         name=name or next(one for one in names if one not in taken),
         spec=model.spec,
-        model_id=model.model_id,
+        model_id=told.model_id,
         fingerprint=model.fingerprint(),
-        query_prefix=model.trait("query_prefix"),
-        passage_prefix=model.trait("passage_prefix"),
-        pooling=model.trait("pooling"),
-        languages=model.languages if languages is None else languages,
+        query_prefix=told.query_prefix,
+        passage_prefix=told.passage_prefix,
+        pooling=told.pooling,
+        languages=told.languages if languages is None else languages,
         state="filling" if semantic.passages(conn) else "ready",
     )
-
-
-def _made_by(model: Model, spans: Sequence[Span], known: Mapping[bytes, Vector]) -> tuple[dict[bytes, Made], str]:
-    """Return what a model makes of passages that are not known, by the hash of each, and what failed."""
-    wanted = {span.hash: span for span in spans if span.hash not in known}
-    hashes = list(wanted)
-    texts = [wanted[one].text for one in hashes]
-    try:
-        pieces = {hashes[one]: _pieces(model, wanted[hashes[one]]) for one in model.too_long(texts)}
-    except EmbedderError as error:
-        return {}, str(error)
-    whole = {one: text for one, text in zip(hashes, texts, strict=True) if one not in pieces}
-    parts = {piece.hash: piece.text for spans_of in pieces.values() for piece in spans_of}
-    asked = {**parts, **whole}
-    answer = model.passages(list(asked.values()))
-    vectors = {one: answer.vectors[number] for number, one in enumerate(asked) if number in answer.vectors}
-    made: dict[bytes, Made] = {one: vectors[one] for one in whole if one in vectors}
-    for one, spans_of in pieces.items():
-        if all(piece.hash in vectors for piece in spans_of):
-            first = wanted[one].start
-            made[one] = (
-                tuple(
-                    Piece(
-                        start=piece.start - first,
-                        stop=piece.stop - first,
-                        text_hash=piece.hash,
-                        vector=vectors[piece.hash],
-                    )
-                    for piece in spans_of
-                )
-                or None
-            )
-    return made, answer.failure
-
-
-def _pieces(model: Model, span: Span) -> list[Span]:
-    """Cut a passage that a model can't read whole into pieces that it can; none where not even a few words fit."""
-    units = float(passages.PASSAGE_UNITS)
-    while units >= _FEWEST_UNITS:
-        units *= _SPARE
-        pieces = [
-            Span(span.row, span.start + start, span.start + stop)
-            for start, stop in passages.cut(span.row.text[span.start : span.stop], int(units))
-        ]
-        if len(pieces) > 1 and not model.too_long([piece.text for piece in pieces]):
-            return pieces
-    return []

@@ -46,7 +46,10 @@ def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
     if isinstance(own, Mapping):
         # What is no signal is the name of a space, which the file must have.
         known = {name: value for name, value in own.items() if name in _WEIGHTS}
-        own = Weights(**known, spaces={name: value for name, value in own.items() if name not in _WEIGHTS})
+        own = Weights(
+            **known,
+            spaces={checks.required_name("weight", name): value for name, value in own.items() if name not in _WEIGHTS},
+        )
     if not isinstance(own, Weights):
         raise InvalidInputError(f"weights is {type(own).__name__}; give Weights, or a mapping of signal to number.")
     if not isinstance(own.spaces, Mapping):

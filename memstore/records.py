@@ -221,9 +221,9 @@ class Space:
 class Filled:
     """What filling an embedding space did, in passages, or what it would do.
 
-    `embedded` were given to the model, `copied` had a vector of the same text in the space, `pending` still wait,
-    `refused` have no usable vector. `seconds` is the time that was spent, in an estimate the time that `pending` would
-    take. `problem` says why some wait.
+    `embedded` got their vector from the model, `copied` had a vector of the same text in the space, `pending` still
+    wait, `refused` have no usable vector. `seconds` is the time that was spent, in an estimate the time that `pending`
+    would take. `problem` says why some wait.
     """
 
     space: str

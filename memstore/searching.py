@@ -17,12 +17,13 @@ from memstore import checks, entities, fusion, keyword, memories, semantic
 from memstore.analysis import Analyser, fold, whole_word
 from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.database import Database, all_rows
+from memstore.embedding import Vector
 from memstore.entities import QueryEntity, Recogniser
 from memstore.errors import InvalidInputError, SignalUnavailableError
 from memstore.filters import Condition, Filter
 from memstore.ranking import Ranking
 from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
-from memstore.semantic import StoredSpace, Vector
+from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
 SIGNALS = ("keyword", "semantic", "entity")
@@ -83,6 +84,7 @@ class Searcher:
                 question.signals,
                 question.weights,
                 self._analyser.detect(question.query) if any(space.languages for space in stored) else (),
+                semantic.had_any(conn),
             )
             with clock("keyword"):
                 to_keyword = keyword.ask(conn, asked_words, question.ranking, moment)
@@ -221,10 +223,7 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
         raise InvalidInputError(
             f"signals is {checks.brief(signals)}; name some of {', '.join(SIGNALS)}, or leave it out for all."
         )
-    for one in given:
-        if not isinstance(one, str):
-            checks.one_of("signal", one, SIGNALS)
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(checks.required_name("signal", one) for one in given))
 
 
 def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:

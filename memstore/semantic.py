@@ -7,14 +7,13 @@ from typing import TypeAlias
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
 from memstore.checks import digest
 from memstore.database import all_rows, one_value
+from memstore.embedding import Vector
 from memstore.filters import Condition
 from memstore.records import Candidates
 
-Vector: TypeAlias = NDArray[np.float32]
 # sqlite-vec 0.1 answers no nearest-neighbour query for more (https://alexgarcia.xyz/sqlite-vec/features/knn.html).
 _MOST_NEIGHBOURS = 4096
 _WAITS = (
@@ -22,7 +21,7 @@ _WAITS = (
     " AND NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
 )
 _AMONG = " AND {} IN (SELECT value FROM json_each(?))"
-_COLUMNS = "id, name, spec, model_id, dimensions, fingerprint, languages, state, searched"
+_COLUMNS = "id, name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, languages, state, searched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,8 @@ class StoredSpace:
     spec: str | None
     model_id: str
     dimensions: int
+    query_prefix: str
+    passage_prefix: str
     fingerprint: bytes
     languages: str
     state: str
@@ -165,6 +166,16 @@ def _store(
     )
 
 
+def is_there(conn: apsw.Connection, space: StoredSpace) -> bool:
+    """Say whether a space is still in the file; another process may have removed it."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM embedders WHERE id = ?)", (space.id,)))
+
+
+def had_any(conn: apsw.Connection) -> bool:
+    """Say whether the file has or had a space."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'embedders')"))
+
+
 def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[bytes]) -> dict[bytes, Vector]:
     """Return the vectors that a space has of some texts, by the hash of each: what need not be made again.
 
@@ -172,8 +183,9 @@ def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[byte
     """
     rows = all_rows(
         conn,
-        "SELECT v.text_hash, v.vector_hash, n.embedding FROM json_each(?) j"
-        " CROSS JOIN passage_vectors v ON v.embedder_id = ? AND v.text_hash = unhex(j.value)"
+        "SELECT v.text_hash, v.vector_hash, n.embedding FROM json_each(?1) j CROSS JOIN passage_vectors v"
+        " ON v.embedder_id = ?2 AND v.passage_id = (SELECT o.passage_id FROM passage_vectors o"
+        "  WHERE o.embedder_id = ?2 AND o.text_hash = unhex(j.value) AND o.vector_hash IS NOT NULL LIMIT 1)"
         f" CROSS JOIN {space.table} n ON n.rowid = v.passage_id",
         (json.dumps([one.hex() for one in text_hashes]), space.id),
     )
@@ -198,42 +210,69 @@ def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:
                 _drop(conn, space, passage_id)
 
 
+def is_sound(conn: apsw.Connection, space: StoredSpace) -> bool:
+    """Say whether the vectors and the notes of them agree."""
+    return not (_orphans(conn, space) or _lost(conn, space))
+
+
 def reconcile(conn: apsw.Connection, space: StoredSpace) -> None:
     """Make the vectors and the notes of them agree: what belongs to nothing goes, what is lost waits again."""
-    orphans = all_rows(
+    for passage_id in _orphans(conn, space):
+        _drop(conn, space, passage_id)
+    lost = _lost(conn, space)
+    # A piece is not made again by itself: the passage that it is of is, with all of the memory's pieces.
+    broken = all_rows(
         conn,
-        "SELECT passage_id FROM passage_vectors v WHERE v.embedder_id = ?"
+        "SELECT DISTINCT memory_id FROM passages WHERE embedder_id = ? AND id IN (SELECT value FROM json_each(?))",
+        (space.id, json.dumps(lost)),
+    )
+    for (memory_id,) in broken:
+        lost += [
+            passage_id
+            for (passage_id,) in all_rows(
+                conn,
+                "SELECT p.id FROM passages p JOIN passage_vectors v ON v.passage_id = p.id AND v.embedder_id = ?1"
+                " WHERE p.memory_id = ?2 AND (v.pieces > 0 OR p.embedder_id = ?1)",
+                (space.id, memory_id),
+            )
+        ]
+    for passage_id in lost:
+        _drop(conn, space, passage_id)
+    for (memory_id,) in broken:
+        conn.execute("DELETE FROM passages WHERE memory_id = ? AND embedder_id = ?", (memory_id, space.id))
+
+
+def _orphans(conn: apsw.Connection, space: StoredSpace) -> list[int]:
+    """Return the passages that are noted or have a vector, and are gone, or not noted with it."""
+    rows = all_rows(
+        conn,
+        "SELECT passage_id FROM passage_vectors v WHERE v.embedder_id = ?1"
         " AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.id = v.passage_id)"
         f" UNION SELECT n.rowid FROM {space.table}_rowids n WHERE NOT EXISTS (SELECT 1 FROM passage_vectors v"
-        "  WHERE v.embedder_id = ? AND v.passage_id = n.rowid AND v.vector_hash IS NOT NULL)",
-        (space.id, space.id),
+        "  WHERE v.embedder_id = ?1 AND v.passage_id = n.rowid AND v.vector_hash IS NOT NULL)",
+        (space.id,),
     )
-    for (passage_id,) in orphans:
-        _drop(conn, space, passage_id)
-    lost = all_rows(
+    return [passage_id for (passage_id,) in rows]
+
+
+def _lost(conn: apsw.Connection, space: StoredSpace) -> list[int]:
+    """Return the passages that are noted with a vector that is not there."""
+    rows = all_rows(
         conn,
-        "SELECT v.passage_id, p.memory_id FROM passage_vectors v JOIN passages p ON p.id = v.passage_id"
-        " WHERE v.embedder_id = ? AND v.vector_hash IS NOT NULL"
+        "SELECT v.passage_id FROM passage_vectors v WHERE v.embedder_id = ? AND v.vector_hash IS NOT NULL"
         f" AND v.passage_id NOT IN (SELECT rowid FROM {space.table}_rowids)",
         (space.id,),
     )
-    for passage_id, memory_id in lost:
-        _drop(conn, space, passage_id)
-        # A piece is not made again by itself: the passage that it is of is.
-        broken = all_rows(
-            conn,
-            "SELECT p.id FROM passages p JOIN passage_vectors v ON v.passage_id = p.id AND v.embedder_id = ?1"
-            " WHERE p.memory_id = ?2 AND (v.pieces > 0 OR p.embedder_id = ?1)"
-            " AND EXISTS (SELECT 1 FROM passages o WHERE o.id = ?3 AND o.embedder_id = ?1)",
-            (space.id, memory_id, passage_id),
-        )
-        for (one,) in broken:
-            _drop(conn, space, one)
-        conn.execute(
-            "DELETE FROM passages WHERE memory_id = ?1 AND embedder_id = ?2 AND NOT EXISTS"
-            " (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ?2 AND v.passage_id = passages.id)",
-            (memory_id, space.id),
-        )
+    return [passage_id for (passage_id,) in rows]
+
+
+def forget_refused(conn: apsw.Connection, space: StoredSpace) -> None:
+    """Have the passages wait again that the model gave no usable vector for."""
+    conn.execute(
+        "DELETE FROM passage_vectors WHERE embedder_id = ? AND vector_hash IS NULL AND pieces = 0"
+        " AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_id AND p.embedder_id IS NULL)",
+        (space.id,),
+    )
 
 
 def disagreement(conn: apsw.Connection, space: StoredSpace) -> str:

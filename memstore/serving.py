@@ -1,11 +1,26 @@
 """Which model serves which embedding space of a file, and why one has none."""
 
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from memstore.database import Database
 from memstore.embedding import Given, Model, asks_elsewhere, named, resolve, usual
 from memstore.errors import EmbedderError, InvalidInputError
 from memstore.semantic import StoredSpace
+
+# A model that did not answer in time is not waited for again at each call.
+_REST_SECONDS = 30.0
+NO_SPACE = "this file has no embedding space; memstore embedders add makes one"
+_CALLERS_OWN = "its vectors come from an embedder of the caller's own; open it with embedder=…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """What went wrong, and until when (by the monotonic clock) the model is left alone."""
+
+    sentence: str
+    rests_until: float
 
 
 class Serving:
@@ -32,9 +47,9 @@ class Serving:
         # What went wrong when the model of a file without a space was last used.
         self.first_failure = ""
         self._usual: Model | None = None
-        self._by_spec: dict[str, Model | str] = {}
+        self._by_spec: dict[str, Model] = {}
         self._served: dict[int, Model] = {}
-        self._failures: dict[int, str] = {}
+        self._failures: dict[int, _Failure] = {}
 
     def unavailable(self) -> str:
         """Say why no space at all can be served, nothing when some may be."""
@@ -51,43 +66,51 @@ class Serving:
             raise EmbedderError(self._why_none)
         return self.own[0]
 
-    def model(self, space: StoredSpace, wait: float | None) -> Model:
-        """Return the model that made a space, loaded; raise `EmbedderError` when there is none, or not in time."""
-        served = self._served.get(space.id)
-        if served is not None:
-            return served
+    def model(self, space: StoredSpace, wait: float | None, *, patient: bool = False) -> Model:
+        """Return the model that made a space, loaded; raise `EmbedderError` when there is none, or not in time.
+
+        A model that failed is asked anew who it is, and so is one that has not said so for some minutes. One that did
+        not answer in time rests for a while, unless the caller is `patient`.
+        """
         if self.unavailable():
             raise EmbedderError(self.unavailable())
+        failure = self._failures.get(space.id)
+        if failure is not None and not patient and time.monotonic() < failure.rests_until:
+            raise EmbedderError(failure.sentence)
+        served = self._served.get(space.id)
+        if served is not None and served.known_lately:
+            return served
+        if served is not None:
+            served.forget()
+            self._served.pop(space.id, None)
         reason = ""
         for model in self._candidates(space):
             if isinstance(model, str):
                 reason = reason or model
                 continue
             try:
-                found = model.opened(wait)
-                if str(found.model_id) == space.model_id and model.made(space.fingerprint):
+                model.opened(wait)
+                if self.made(space, model):
                     self._served[space.id] = model
                     return model
-                same = str(found.model_id) == space.model_id
+                same = model.model_id == space.model_id
                 reason = self._mismatch(space, model) if same else reason or self._mismatch(space, model)
             except EmbedderError as error:
                 reason = reason or str(error)
-        raise EmbedderError(reason or "its vectors come from an embedder of the caller's own; open it with embedder=…")
+        raise EmbedderError(reason or _CALLERS_OWN)
 
     def known_as(self, model: Model) -> Model:
-        """Return the model of the same spec that the store has already, else this one, which it keeps from now on."""
-        if model.spec is None:
-            same = [one for one in self.own if one.spec is None and one.opened() is model.opened()]
-            self.own = self.own if same else (*self.own, model)
-            return same[0] if same else model
-        for one in (*self.own, self._usual, self._by_spec.get(model.spec)):
-            if isinstance(one, Model) and one.spec == model.spec:
-                return one
-        self._by_spec[model.spec] = model
-        return model
+        """Return the model that the store has already of the same spec, or for the same object, else this one."""
+        there = (one for one in (*self.own, self._usual, *self._by_spec.values()) if one is not None)
+        same = (one for one in there if one.spec == model.spec and one.given is model.given)
+        return next(same, model)
 
     def serve(self, space: StoredSpace, model: Model) -> None:
-        """Note that a model has just made a space."""
+        """Keep a model that has just made a space."""
+        if model.spec is not None:
+            self._by_spec.setdefault(model.spec, model)
+        elif model not in self.own:
+            self.own = (*self.own, model)
         self._served[space.id] = model
 
     def working(self, space: StoredSpace) -> Model | None:
@@ -95,16 +118,14 @@ class Serving:
         return None if space.id in self._failures else self._served.get(space.id)
 
     def homeless(self, spaces: Sequence[StoredSpace]) -> list[Model]:
-        """Return the caller's models that are loaded and have no space in the file."""
-        return [model for model in self.own if model.loaded and not any(self._same(model, one) for one in spaces)]
+        """Return the caller's models that are loaded and have no space in the file; nothing is asked of them."""
+        kinds = {(space.model_id, space.dimensions) for space in spaces}
+        served = set(map(id, self._served.values()))
+        return [one for one in self.own if one.loaded and id(one) not in served and _kind(one) not in kinds]
 
     def strangers(self, spaces: Sequence[StoredSpace]) -> list[str]:
         """Say of each model that the caller gave as an object that no space is of its kind; nothing is asked of it."""
-        return [
-            self._mismatch(spaces[-1], model)
-            for model in self.own
-            if spaces and model.loaded and all((one.model_id, one.dimensions) != _kind(model) for one in spaces)
-        ]
+        return [self._mismatch(spaces[-1], model) for model in self.homeless(spaces)] if spaces else []
 
     def waited_for(self) -> str:
         """Name the model that a file without a space waits for, nothing when it waits for none."""
@@ -113,26 +134,31 @@ class Serving:
         except EmbedderError:
             return self._asked_for
 
-    def failed(self, space: StoredSpace, failure: str) -> None:
-        """Note what went wrong when a space's model was last used; nothing is that all went well."""
-        if failure:
-            self._failures[space.id] = failure
-        else:
+    def failed(self, space: StoredSpace, failure: str, *, late: bool = False) -> None:
+        """Note what went wrong when a space's model was last used (nothing: all went well), and whether it was late."""
+        if not failure:
             self._failures.pop(space.id, None)
+            return
+        rests_until = time.monotonic() + _REST_SECONDS if late else 0.0
+        self._failures[space.id] = _Failure(sentence=failure, rests_until=rests_until)
+        served = self._served.pop(space.id, None)
+        if served is not None:
+            # A server that failed may have been started again with another model.
+            served.forget()
 
     def problem(self, space: StoredSpace) -> str | None:
-        """Say what is known to be wrong with the model of a space, without loading it."""
+        """Say what is known to be wrong with the model of a space, without loading it or asking it anything."""
         if self.unavailable():
             return self.unavailable()
         if space.id in self._failures:
-            return self._failures[space.id]
+            return self._failures[space.id].sentence
         if space.id in self._served:
             return None
-        reason: str | None = "its vectors come from an embedder of the caller's own; open it with embedder=…"
+        reason: str | None = _CALLERS_OWN
         for model in self._candidates(space):
             if isinstance(model, str):
                 reason = model
-            elif not model.fingerprinted or self._same(model, space):
+            elif not model.loaded or _kind(model) == (space.model_id, space.dimensions):
                 return None
             else:
                 reason = self._mismatch(space, model)
@@ -147,12 +173,17 @@ class Serving:
                 name = self.first().name
             except EmbedderError as error:
                 return str(error)
-            failure = self.first_failure
-            return f"{name}, which failed when it was last used: {failure}" if failure else name
-        problems = {space.name: self.problem(space) for space in spaces}
-        working = [space.name for space in spaces if problems[space.name] is None]
-        broken = [f"{name}, which takes no part: {problem}" for name, problem in problems.items() if problem]
-        return "; ".join([", ".join(working), *broken] if working else broken)
+            return f"{name}, which failed when it was last used: {self.first_failure}" if self.first_failure else name
+        told = []
+        for space in spaces:
+            problem = self.problem(space)
+            if problem is None:
+                told.append(space.name)
+            elif len(spaces) == 1 and space.id not in self._failures:
+                told.append(problem)
+            else:
+                told.append(f"{space.name}, which failed when it was last used: {problem}")
+        return "; ".join(told)
 
     def _candidates(self, space: StoredSpace) -> Iterator[Model | str]:
         """Yield the models that may have made a space, the likeliest first, or why the one that it names can't be."""
@@ -164,30 +195,29 @@ class Serving:
         yield from (model for model in self.own if model.spec not in (None, space.spec))
 
     def _named(self, spec: str) -> Model | str:
-        if spec not in self._by_spec:
-            try:
-                # A file may come from anyone: it can't send what is stored and asked to another machine.
-                self._by_spec[spec] = (
-                    f"its embedder is on another machine; open the file with embedder={spec!r} to allow that"
-                    if asks_elsewhere(spec)
-                    else named(spec)
-                )
-            except (EmbedderError, InvalidInputError) as error:
-                self._by_spec[spec] = str(error)
+        if spec in self._by_spec:
+            return self._by_spec[spec]
+        if asks_elsewhere(spec):
+            # A file may come from anyone: it can't send what is stored and asked to another machine.
+            return f"its embedder is on another machine; open the file with embedder={spec!r} to allow that"
+        try:
+            self._by_spec[spec] = named(spec)
+        except (EmbedderError, InvalidInputError) as error:
+            return str(error)
         return self._by_spec[spec]
 
-    def _same(self, model: Model, space: StoredSpace) -> bool:
-        try:
-            return model.model_id == space.model_id and model.made(space.fingerprint)
-        except EmbedderError:
-            return False
+    @staticmethod
+    def made(space: StoredSpace, model: Model) -> bool:
+        """Say whether a loaded model made a space; it may be asked for its fingerprint."""
+        told = model.traits
+        prefixes = (told.query_prefix, told.passage_prefix) == (space.query_prefix, space.passage_prefix)
+        return told.model_id == space.model_id and prefixes and model.made(space.fingerprint)
 
     @staticmethod
     def _mismatch(space: StoredSpace, model: Model) -> str:
         return (
             f"the vectors of {space.name} come from {space.model_id} ({space.dimensions} dimensions), not from"
-            f" {model.model_id} ({model.dimensions}) as it answers now; memstore embedders add makes a space for"
-            " it"
+            f" {model.model_id} ({model.dimensions}) as it answers now; memstore embedders add makes a space for it"
         )
 
 

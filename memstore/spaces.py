@@ -9,16 +9,14 @@ import apsw
 
 from memstore import checks, semantic
 from memstore.database import Database
-from memstore.embedding import Given, Model
+from memstore.embedding import FINGERPRINT_TEXT, Given, Model
 from memstore.embedding import resolve as models_of
 from memstore.errors import EmbedderError, InvalidInputError, NotFoundError
-from memstore.filling import Filler, new_space
+from memstore.filling import RESERVED, Filler, new_space
+from memstore.filters import Filter
 from memstore.records import Answers, Comparison, Filled, Space
 from memstore.semantic import StoredSpace
-from memstore.serving import Serving
-
-# Names of signals and of what else stands in an explanation: a space with one of them could not be told from it.
-RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all")
+from memstore.serving import NO_SPACE, Serving
 
 
 class Spaces:
@@ -40,11 +38,13 @@ class Spaces:
     def describe(self) -> str:
         """Say in one line which models new memories go to, or why there is none."""
         with self._database.read() as conn:
-            return self._serving.describe(semantic.spaces(conn))
+            spaces = semantic.spaces(conn)
+            emptied = not spaces and semantic.had_any(conn)
+        return self._serving.unavailable() or NO_SPACE if emptied else self._serving.describe(spaces)
 
     def waiting(self, conn: apsw.Connection) -> tuple[str, ...]:
         """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
-        if self._database.vectors_unavailable is not None or semantic.spaces(conn):
+        if self._database.vectors_unavailable is not None or semantic.had_any(conn):
             return ()
         model = self._serving.waited_for()
         return (model,) if model else ()
@@ -61,22 +61,22 @@ class Spaces:
         `EmbedderError` when the model can't be had.
         """
         name = self._new_name(name)
-        spoken = None if languages is None else checks.names("languages", languages)
+        spoken = None if languages is None else checks.codes(languages)
         model = self._own(embedder)
         # Before the transaction, which never waits for a model.
         model.fingerprint()
         with self._database.write() as conn:
             there = semantic.spaces(conn)
-            same = [one for one in there if one.model_id == model.model_id and model.made(one.fingerprint)]
-            if same:
+            if (same := self._same(there, model)) is not None:
                 raise InvalidInputError(
-                    f"{model.model_id} has the space {same[0].name!r} in this file; memstore embedders fill makes what"
+                    f"{model.model_id} has the space {same.name!r} in this file; memstore embedders fill makes what"
                     " it lacks. Nothing was changed."
                 )
             if name is not None and any(one.name == name for one in there):
                 raise InvalidInputError(f"a space of this file is named {name!r}; choose another name.")
             made = new_space(conn, model, name, spoken)
-            self._serving.serve(made, model)
+        self._serving.serve(made, model)
+        with self._database.read() as conn:
             return self._counted(conn, made)
 
     def fill(
@@ -84,13 +84,15 @@ class Spaces:
         names: str | Sequence[str] | None = None,
         *,
         seconds: float | None = None,
+        refused: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> tuple[Filled, ...]:
         """Embed every passage that waits, in all spaces or those named; return what was done in each.
 
         A passage whose text has a vector in the space already gets a copy of it. Each batch is a transaction: an
         interrupted run, however it ended, goes on where it stopped, and a second one does nothing. `seconds` bounds
-        each space's share of the work to about that, for use between other calls. `progress` is called with the
+        each space's share of the work to about that, for use between other calls; `refused` tries those again that the
+        model gave no usable vector for. `progress` is called with the
         passages done and those to do, of one space at a time. In a file without a space the store's own model gets
         its own. Where several spaces are filled, what is wrong with the model of one stands in its `problem` and the
         others are filled all the same; raises `EmbedderError` where that is so of all.
@@ -100,7 +102,7 @@ class Spaces:
         done: list[Filled] = []
         for space in spaces:
             try:
-                done.append(self._filler.fill(space, seconds=limit, progress=progress))
+                done.append(self._filler.fill(space, seconds=limit, refused=refused, progress=progress))
             except EmbedderError as error:
                 self._serving.failed(space, str(error))
                 done.append(self._failed(space, str(error)))
@@ -114,18 +116,26 @@ class Spaces:
 
         With `embedder` it is what filling a space made for that model would do.
         """
-        if embedder is not None:
-            return (self._filler.estimate(None, self._own(embedder)),)
+        if embedder is None:
+            with self._database.read() as conn:
+                spaces = semantic.spaces(conn)
+            if spaces:
+                chosen = self._named(names) if names is not None else spaces
+                return tuple(self._filler.estimate(space, None) for space in chosen)
+        model = self._own(embedder)
         with self._database.read() as conn:
             spaces = semantic.spaces(conn)
-        if not spaces:
-            return (self._filler.estimate(None, self._own(None)),)
-        chosen = self._named(names) if names is not None else spaces
-        return tuple(self._filler.estimate(space, self._serving.model(space, None)) for space in chosen)
+        return (self._filler.estimate(self._same(spaces, model), model),)
 
     def default(self, *names: str) -> tuple[str, ...]:
-        """Choose the spaces that a search asks when it names none, all of them without a name; return the choice."""
+        """Choose the spaces that a search asks when it names none, all of them without a name; return the choice.
+
+        Raises `InvalidInputError` for one that is not filled yet: searches would go without it.
+        """
         chosen = self._named(names) if names else self._existing()
+        unfilled = [space.name for space in chosen if space.state != "ready"] if names else []
+        if unfilled:
+            raise InvalidInputError(f"{unfilled[0]} is not filled yet; memstore embedders fill does that first.")
         with self._database.write() as conn:
             semantic.set_searched(conn, [space.name for space in chosen])
         return tuple(space.name for space in chosen)
@@ -136,15 +146,19 @@ class Spaces:
         Raises `InvalidInputError`, with nothing changed, when no other space could be searched afterwards and `last`
         is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension.
         """
-        (space,) = self._named(name)
+        name = checks.required_name("name", name)
         if self._database.vectors_unavailable is not None:
             raise EmbedderError(f"{name} can't be removed: {self._database.vectors_unavailable}")
         with self._database.write() as conn:
-            others = [one for one in semantic.spaces(conn) if one.id != space.id and one.state == "ready"]
+            spaces = semantic.spaces(conn)
+            space = next((one for one in spaces if one.name == name), None)
+            if space is None:
+                raise self._unknown(name, spaces)
+            others = [one for one in spaces if one.id != space.id and one.state == "ready"]
             if not others and not last:
                 raise InvalidInputError(
-                    f"{name} is the only space that can be searched, and the file would be searched by words and names"
-                    " alone; say last=True (--last) to remove it all the same. Nothing was changed."
+                    f"no space but {name} is ready, and the file would be searched by words and names alone; say"
+                    " last=True (--last) to remove it all the same. Nothing was changed."
                 )
             vectors, _, _ = semantic.counts(conn, space)
             semantic.drop_space(conn, space)
@@ -170,9 +184,11 @@ class Spaces:
             raise InvalidInputError("queries: give a list of at least one text.")
         if relevant is not None and len(relevant) != len(queries):
             raise InvalidInputError(f"relevant has {len(relevant)} entries for {len(queries)} queries; give one each.")
-        spaces = [one for one in (self._named(names) if names else self._existing()) if one.state == "ready"]
-        if not spaces:
-            raise NotFoundError("no embedding space is filled; memstore embedders fill makes what is missing.")
+        spaces = self._named(names) if names else self._existing()
+        unfilled = [space.name for space in spaces if space.state != "ready"]
+        if unfilled and (names or len(unfilled) == len(spaces)):
+            raise InvalidInputError(f"{unfilled[0]} is not filled yet; memstore embedders fill does that first.")
+        spaces = [space for space in spaces if space.state == "ready"]
         answers = [self._asked(space, queries, k, relevant) for space in spaces]
         return Comparison(
             k=k,
@@ -189,15 +205,18 @@ class Spaces:
         k: int,
         relevant: Sequence[Collection[int]] | None,
     ) -> Answers:
-        model = self._serving.model(space, None)
+        model = self._serving.model(space, None, patient=True)
         # The first answer of a model costs what no other does.
-        model.query(queries[0])
+        model.ask_query(FINGERPRINT_TEXT)
         found: list[tuple[int, ...]] = []
         began = time.perf_counter()
         for query in queries:
-            vector = model.query(query)
+            vector = model.ask_query(query)
             with self._database.read() as conn:
-                near = () if vector is None else semantic.search(conn, space, vector, None, k).ids
+                if not semantic.is_there(conn, space):
+                    raise NotFoundError(f"the space {space.name} has been removed from the file meanwhile.")
+                condition = Filter().condition(conn, checks.now())
+                near = () if vector is None else semantic.search(conn, space, vector, condition, k).ids
             found.append(near)
         spent = time.perf_counter() - began
         with self._database.read() as conn:
@@ -215,45 +234,56 @@ class Spaces:
 
     def _own(self, embedder: Given) -> Model:
         """Return the model that a caller names, loaded; that of the store when none is named."""
-        if embedder is None or embedder == "auto":
+        if isinstance(embedder, list | tuple):
+            raise InvalidInputError("embedder is a list; a space is of one model: add one after the other.")
+        if embedder is None or (isinstance(embedder, str) and embedder == "auto"):
             model = self._serving.first()
         else:
-            models, why_none = models_of(embedder)
+            models, _ = models_of(embedder)
             if not models:
-                raise InvalidInputError(f"{why_none}; name the model of the space.")
+                raise InvalidInputError(f"the embedder {embedder!r} is no model; name the model of the space.")
             model = self._serving.known_as(models[0])
         model.opened()
         if self._database.vectors_unavailable is not None:
             raise EmbedderError(self._database.vectors_unavailable)
         return model
 
+    def _same(self, spaces: Sequence[StoredSpace], model: Model) -> StoredSpace | None:
+        """Return the space of a model that answers as it did when that was made."""
+        return next((one for one in spaces if self._serving.made(one, model)), None)
+
     def _all(self) -> Sequence[StoredSpace]:
-        """Return every space; a file without one gets that of the store's own model."""
-        spaces = self._existing(may_be_none=True)
-        if spaces:
-            return spaces
+        """Return every space; a file that never had one gets that of the store's own model."""
+        with self._database.read() as conn:
+            spaces, had_any = semantic.spaces(conn), semantic.had_any(conn)
+        if spaces or had_any:
+            return spaces or self._existing()
         model = self._own(None)
         model.fingerprint()
+        self._serving.first_failure = ""
         with self._database.write() as conn:
             there = semantic.spaces(conn)
             return there or [new_space(conn, model)]
 
-    def _existing(self, *, may_be_none: bool = False) -> Sequence[StoredSpace]:
+    def _existing(self) -> Sequence[StoredSpace]:
         with self._database.read() as conn:
             spaces = semantic.spaces(conn)
-        if not spaces and not may_be_none:
-            raise NotFoundError("this file has no embedding space; memstore embedders add makes one.")
+        if not spaces:
+            raise NotFoundError(f"{NO_SPACE}.")
         return spaces
 
     def _named(self, names: str | Sequence[str]) -> Sequence[StoredSpace]:
-        wanted = (names,) if isinstance(names, str) else tuple(names)
+        wanted = checks.names("names", [names] if isinstance(names, str) else names)
         spaces = {space.name: space for space in self._existing()}
         for name in wanted:
             if name not in spaces:
-                raise NotFoundError(
-                    f"there is no embedding space {checks.brief(name)} in this file; it has {', '.join(spaces)}."
-                )
+                raise self._unknown(name, list(spaces.values()))
         return [spaces[name] for name in dict.fromkeys(wanted)]
+
+    @staticmethod
+    def _unknown(name: str, spaces: Sequence[StoredSpace]) -> NotFoundError:
+        there = ", ".join(space.name for space in spaces) or "none"
+        return NotFoundError(f"there is no embedding space {checks.brief(name)} in this file; it has {there}.")
 
     def _failed(self, space: StoredSpace, problem: str) -> Filled:
         with self._database.read() as conn:

@@ -99,12 +99,13 @@ class MemoryStore:
             lexicon = Lexicon(self._database, agreed)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
+            with self._database.read() as conn:
+                strangers = serving.strangers(semantic.spaces(conn))
+            for stranger in strangers:
+                warnings.warn(f"{self._database.path.name}: {stranger}.", stacklevel=2)
         except BaseException:
             self._database.close()
             raise
-        with self._database.read() as conn:
-            for stranger in serving.strangers(semantic.spaces(conn)):
-                warnings.warn(f"{self._database.path.name}: {stranger}.", stacklevel=2)
         self.terms = Terms(self._database, self._analyser, recogniser)
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)
@@ -145,10 +146,11 @@ class MemoryStore:
         The same text (after Unicode and white space normalisation) by the same author in the same thread and
         namespace is the same memory, and keeps its date and place; tags, metadata and entities are merged into it,
         and an expiry or language that is given is taken. A `key` is the identity instead: the memory under that key
-        takes the text and every other field that is given, tags, metadata and entities beside those it has. With
-        `embed="later"` no model is asked: the memory is found by words and names, and is pending for the next write
-        or `spaces.fill`. With `"now"` a model that is not loaded is waited for as long as the store's `model_wait`
-        allows, and is pending after that too. Raises
+        takes the text and every other field that is given, tags, metadata and entities beside those it has.
+
+        With `embed="later"` no model is asked: the memory is found by words and names, and waits for its vectors until
+        later writes, which make a few each, or `spaces.fill`. With `"now"` a model that is still loading is waited for
+        as long as the store's `model_wait` allows, and the memory waits for its vectors after that too. Raises
         `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
         """
         new = NewMemory(

@@ -11,8 +11,9 @@ from memstore.analysis import Analyser
 from memstore.checks import now
 from memstore.database import Database
 from memstore.entities import Mentions, Recogniser
-from memstore.filling import Filler, MadeOf, Prepared, Span
+from memstore.filling import Filler, Prepared
 from memstore.lexicon import Lexicon
+from memstore.making import MadeOf, Span
 from memstore.memories import Row
 from memstore.planning import Planner, Write, same_names
 from memstore.records import Entity, Memory, Outcome
@@ -62,6 +63,7 @@ class Writer:
         A batch that fails leaves the file as it was before that batch. Without `embed` no model is asked, and what is
         written waits for its vectors; with it, a little of what waited before is embedded too.
         """
+        self._database.require_writable()
         done: list[Memory] = []
         for batch in _batches(writes):
             done.extend(self._store_batch([write.planner for write in batch], embed))

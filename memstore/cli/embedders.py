@@ -44,7 +44,7 @@ def list_(place: Place) -> None:
     )
     for one in found:
         if one.problem is not None:
-            notice(f"{one.name} takes no part: {one.problem}.", place.quiet)
+            notice(f"{one.name}: {one.problem}.", place.quiet)
     if not found:
         notice(f"there is none yet; new memories: {model}.", place.quiet)
 
@@ -87,18 +87,22 @@ def add(place: Place, model: str, name: str | None, languages: tuple[str, ...], 
 @click.argument("names", nargs=-1)
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--seconds", type=float, help="Stop after about this long; the next run goes on from there.")
+@click.option("--refused", is_flag=True, help="Try those again that the model gave no usable vector for.")
 @file_options
-def fill(place: Place, names: tuple[str, ...], dry_run: bool, seconds: float | None) -> None:
+def fill(place: Place, names: tuple[str, ...], dry_run: bool, seconds: float | None, refused: bool) -> None:
     """Embed the passages that wait for a vector, in every space or in those of NAMES.
 
-    An interrupted run goes on where it stopped; a second one does nothing.
+    An interrupted run goes on where it stopped; a second one does nothing. The exit code is 1 where a model's failure
+    has left some waiting.
     """
     with opened(place, must_exist=True) as store, progress_bar(place.quiet) as progress:
         if dry_run:
             filled = store.spaces.estimate(names or None)
         else:
-            filled = store.spaces.fill(names or None, seconds=seconds, progress=progress)
+            filled = store.spaces.fill(names or None, seconds=seconds, refused=refused, progress=progress)
     _print_filled(filled, place, dry_run=dry_run)
+    if any(one.problem is not None and one.pending for one in filled) and seconds is None:
+        click.get_current_context().exit(1)
 
 
 @embedders.command("default")
@@ -226,6 +230,8 @@ def _print_filled(filled: Sequence[Filled], place: Place, *, dry_run: bool) -> N
                 f"{render.one_line(one.space)}: {_passages(one.pending)} to embed,"
                 f" about {render.duration(one.seconds)}; nothing was written"
             )
+            if one.problem is not None:
+                notice(f"{one.space}: {one.problem}.", place.quiet)
     else:
         _say_filled(filled, place)
 

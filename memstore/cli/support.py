@@ -92,7 +92,7 @@ embed_option = click.option(
     type=click.Choice(EMBED),
     default="now",
     show_default=True,
-    help="later: ask no model; the vectors wait for the next write, or memstore embedders fill.",
+    help="later: ask no model; later writes make a few of the vectors, memstore embedders fill all.",
 )
 
 

@@ -2,10 +2,11 @@
 
 from memstore.embedding.endpoint import OpenAIEmbedder, asks_elsewhere
 from memstore.embedding.function import from_function
-from memstore.embedding.model import FINGERPRINT_TEXT, Embedded, Embedder, Model, Vector, first_line
+from memstore.embedding.model import BATCH_TEXTS, FINGERPRINT_TEXT, Embedded, Embedder, Model, Vector
 from memstore.embedding.naming import NAMES, Given, named, resolve, usual
 
 __all__ = [
+    "BATCH_TEXTS",
     "FINGERPRINT_TEXT",
     "NAMES",
     "Embedded",
@@ -15,7 +16,6 @@ __all__ = [
     "OpenAIEmbedder",
     "Vector",
     "asks_elsewhere",
-    "first_line",
     "from_function",
     "named",
     "resolve",

@@ -7,12 +7,10 @@ from typing import Any, TypeAlias
 from memstore import checks
 from memstore.embedding import bundled, endpoint, on_disk
 from memstore.embedding.function import Embed, FunctionEmbedder, from_function
-from memstore.embedding.model import Embedder, Model, first_line
+from memstore.embedding.model import WIDEST, Embedder, Model, first_line
 from memstore.errors import EmbedderError, InvalidInputError
 
 NAMES = "auto, bundled, none, fastembed:FOLDER, fastembed:NAME or http://127.0.0.1:PORT/v1#MODEL"
-# sqlite-vec 0.1 makes no wider column (https://github.com/asg017/sqlite-vec).
-_WIDEST = 8192
 Given: TypeAlias = str | Embedder | Embed | None
 
 
@@ -44,18 +42,24 @@ def named(spec: str) -> Model:
                 " are those that ship in a wheel."
             )
         chosen = bundled.required(variant)
-        return Model(f"bundled:{chosen}", lambda: bundled.opened(chosen))
+        return Model(f"bundled:{chosen}", lambda: bundled.opened(chosen), shared=True)
     if endpoint.is_spec(spec):
-        opener = endpoint.opener(spec)
-        return Model(spec, lambda: _measured(opener()))
+        return Model(spec, endpoint.opener(spec))
     if kind != "fastembed" or not name:
         raise InvalidInputError(f"the embedder {spec!r} is unknown; give {NAMES}.")
-    if Path(name).is_dir():
+    if _is_folder(name):
         folder = Path(name).resolve()
-        return Model(f"fastembed:{folder}", lambda: _measured(on_disk.open_folder(folder)))
+        return Model(f"fastembed:{folder}", lambda: on_disk.open_folder(folder), shared=True)
     if any(mark in name for mark in "\\~") or name.startswith((".", "/")):
         raise EmbedderError(f"the folder {name} of the embedder does not exist; name one with model.onnx in it")
-    return Model(spec, lambda: _measured(on_disk.open_named(name)))
+    return Model(spec, lambda: on_disk.open_named(name), shared=True)
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError) as error:
+        raise EmbedderError(f"the folder {name[:100]!r} of the embedder can't be read ({first_line(error)})") from error
 
 
 def usual() -> Model:
@@ -75,21 +79,13 @@ def _model(embedder: Any) -> Model:
     if isinstance(embedder, str):
         return named(embedder)
     given = embedder if hasattr(embedder, "embed_passages") or not callable(embedder) else from_function(embedder)
-    if not isinstance(given, FunctionEmbedder):
-        _check(given)
-    model = Model(None, lambda: _measured(given), label=given.model_id)
-    if not isinstance(given, FunctionEmbedder):
-        model.opened()
+    if isinstance(given, FunctionEmbedder | endpoint.OpenAIEmbedder):
+        # Its first answer tells its dimensions, which may take its time or fail: it is loaded like a model.
+        return Model(None, lambda: given, label=given.model_id, given=embedder)
+    _check(given)
+    model = Model(None, lambda: given, label=given.model_id, given=embedder)
+    model.opened()
     return model
-
-
-def _measured(embedder: Embedder) -> Embedder:
-    """Return an embedder whose dimensions are known and can be stored: some tell them by their first answer alone."""
-    if not 0 < embedder.dimensions <= _WIDEST:
-        raise EmbedderError(
-            f"the embedder {embedder.model_id} has {embedder.dimensions} dimensions, {_WIDEST} are the most"
-        )
-    return embedder
 
 
 def _check(embedder: Any) -> None:
@@ -112,7 +108,8 @@ def _check_parts(embedder: Any) -> None:
     if not isinstance(embedder.model_id, str) or not embedder.model_id:
         raise InvalidInputError(f"the embedder's model_id is {embedder.model_id!r}; give it a name.")
     checks.refuse_unstorable("the embedder's model_id", embedder.model_id)
-    if not isinstance(embedder.dimensions, int) or not 0 < embedder.dimensions <= _WIDEST:
+    dimensions = checks.native(embedder.dimensions)
+    if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 0 < dimensions <= WIDEST:
         raise InvalidInputError(
-            f"the embedder's dimensions are {embedder.dimensions!r}; give a whole number from 1 to {_WIDEST}."
+            f"the embedder's dimensions are {embedder.dimensions!r}; give a whole number from 1 to {WIDEST}."
         )
