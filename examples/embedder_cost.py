@@ -103,7 +103,7 @@ def measured(kind: str, how: str, args: argparse.Namespace, url: str) -> tuple[f
         command += ["--folder", str(args.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{kind}, {how}: {done.stderr.strip().splitlines()[-1]}")
+        raise SystemExit(f"{kind}, {how}: {(done.stderr.strip().splitlines() or ['no answer'])[-1]}")
     seconds, peak = done.stdout.split()
     return float(seconds), float(peak)
 
@@ -121,9 +121,10 @@ def serve() -> tuple[subprocess.Popen[bytes], str]:
     for _ in range(100):
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) == 0:
-                break
+                return server, f"http://127.0.0.1:{port}/v1"
         time.sleep(0.1)
-    return server, f"http://127.0.0.1:{port}/v1"
+    server.kill()
+    raise SystemExit("the server of the bundled model did not start")
 
 
 def main() -> None:
@@ -156,6 +157,7 @@ def main() -> None:
         finally:
             if server is not None:
                 server.terminate()
+                server.wait()
         rates = f"{args.passages / alone:8.1f} a second {args.passages / stored:8.1f} a second"
         print(f"{kind:16} {rates} {stored / alone - 1:+8.1%} {alone_peak:6.0f} -> {stored_peak:.0f} MiB", flush=True)
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -58,13 +57,17 @@ def hits(rows: list[dict], questions: dict[str, dict]) -> float:
 
 
 def fingerprint(store: MemoryStore, number: int) -> tuple[int, str]:
-    """Return how many vectors a space has, and a hash of all their bytes; a look under the hood, for this count."""
+    """Return how many vectors a space has, and a hash of all their bytes."""
+    digest, held = hashlib.sha256(), by_passage(store, number)
+    for passage, vector in sorted(held.items()):
+        digest.update(f"{passage}:".encode() + vector)
+    return len(held), digest.hexdigest()[:16]
+
+
+def by_passage(store: MemoryStore, number: int) -> dict[int, bytes]:
+    """Return the bytes of a space's vectors by passage: a look under the hood, for this count alone."""
     with store._database.read() as conn:
-        rows = conn.execute(f"SELECT rowid, embedding FROM vectors_{number} ORDER BY rowid").fetchall()
-    digest = hashlib.sha256()
-    for rowid, vector in rows:
-        digest.update(f"{rowid}:".encode() + vector)
-    return len(rows), digest.hexdigest()[:16]
+        return dict(conn.execute(f"SELECT rowid, embedding FROM vectors_{number}").fetchall())
 
 
 def vectors(db: Path, name: str) -> tuple[int, int, str]:
@@ -100,7 +103,11 @@ def main() -> None:
     if args.search:
         search_on(args.dir, *args.search)
         return
-    work = Path(tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory() as work:
+        measure(args, Path(work))
+
+
+def measure(args: argparse.Namespace, work: Path) -> None:
     base, db, stop, during = args.store or work / "base.db", work / "two.db", work / "stop", work / "during.jsonl"
     new, questions = collections(args.dir)
     asked = {question["id"]: question for question in questions}
@@ -125,29 +132,26 @@ def main() -> None:
     )
     print("dry run:", dry.stdout.strip() or dry.stderr.strip())
     searcher = subprocess.Popen([sys.executable, __file__, str(args.dir), "--search", str(db), str(stop), str(during)])
-    filler = subprocess.Popen([*memstore, "add", args.embedder, "--name", "second", *options, "--quiet"])
-    while filler.poll() is None and vectors(db, "second")[0] < args.kill_at * first[0]:
-        time.sleep(0.05)
-    if filler.poll() is None:
-        filler.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-    filler.wait()
-    held, pending, state = vectors(db, "second")
-    print(f"killed: {held:,} vectors, {pending:,} wait, state {state}")
-    with MemoryStore(db, read_only=True) as store:
-        cut = fingerprint(store, 2)
-        with store._database.read() as conn:
-            kept = dict(conn.execute("SELECT rowid, embedding FROM vectors_2").fetchall())
-    resumed = subprocess.run([*memstore, "fill", "--db", str(db)], capture_output=True, text=True)
-    print("resumed:", " | ".join(resumed.stdout.strip().splitlines()) or resumed.stderr.strip())
-    again = subprocess.run([*memstore, "fill", "--db", str(db)], capture_output=True, text=True)
-    print("again:  ", " | ".join(again.stdout.strip().splitlines()))
-    stop.touch()
-    searcher.wait()
+    try:
+        filler = subprocess.Popen([*memstore, "add", args.embedder, "--name", "second", *options, "--quiet"])
+        while filler.poll() is None and vectors(db, "second")[0] < args.kill_at * first[0]:
+            time.sleep(0.05)
+        filler.kill()
+        filler.wait()
+        held, pending, state = vectors(db, "second")
+        print(f"killed: {held:,} vectors, {pending:,} wait, state {state}")
+        with MemoryStore(db, read_only=True) as store:
+            cut, kept = fingerprint(store, 2), by_passage(store, 2)
+        resumed = subprocess.run([*memstore, "fill", "--db", str(db)], capture_output=True, text=True)
+        print("resumed:", " | ".join(resumed.stdout.strip().splitlines()) or resumed.stderr.strip())
+        again = subprocess.run([*memstore, "fill", "--db", str(db)], capture_output=True, text=True)
+        print("again:  ", " | ".join(again.stdout.strip().splitlines()))
+    finally:
+        stop.touch()
+        searcher.wait()
 
     with MemoryStore(db) as store:
-        last, second = fingerprint(store, 1), fingerprint(store, 2)
-        with store._database.read() as conn:
-            now = dict(conn.execute("SELECT rowid, embedding FROM vectors_2").fetchall())
+        last, second, now = fingerprint(store, 1), fingerprint(store, 2), by_passage(store, 2)
         after = [ask(store, question) for question in questions]
         for one in store.spaces.list():
             print(f"{one.name}: {one.state}, {one.vectors:,} vectors, {one.pending} wait, {one.refused} refused")

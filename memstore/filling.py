@@ -130,6 +130,8 @@ class Filler:
         `EmbedderError` when there is no model, or it fails for every text.
         """
         began = time.monotonic()
+        if self._serving.unavailable():
+            raise EmbedderError(self._serving.unavailable())
         if refused:
             with self._database.write() as conn:
                 self._require(conn, space)

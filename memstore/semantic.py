@@ -256,11 +256,13 @@ def _orphans(conn: apsw.Connection, space: StoredSpace) -> list[int]:
 
 
 def _lost(conn: apsw.Connection, space: StoredSpace) -> list[int]:
-    """Return the passages that are noted with a vector that is not there."""
+    """Return the passages that are noted with a vector that is not there, and the pieces that are not noted."""
     rows = all_rows(
         conn,
-        "SELECT v.passage_id FROM passage_vectors v WHERE v.embedder_id = ? AND v.vector_hash IS NOT NULL"
-        f" AND v.passage_id NOT IN (SELECT rowid FROM {space.table}_rowids)",
+        "SELECT v.passage_id FROM passage_vectors v WHERE v.embedder_id = ?1 AND v.vector_hash IS NOT NULL"
+        f" AND v.passage_id NOT IN (SELECT rowid FROM {space.table}_rowids)"
+        " UNION SELECT p.id FROM passages p WHERE p.embedder_id = ?1 AND NOT EXISTS"
+        "  (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ?1 AND v.passage_id = p.id)",
         (space.id,),
     )
     return [passage_id for (passage_id,) in rows]

@@ -83,21 +83,25 @@ class Serving:
         if served is not None:
             served.forget()
             self._served.pop(space.id, None)
-        reason = ""
+        own, others = "", ""
         for model in self._candidates(space):
             if isinstance(model, str):
-                reason = reason or model
+                others = others or model
                 continue
             try:
                 model.opened(wait)
                 if self.made(space, model):
                     self._served[space.id] = model
                     return model
-                same = model.model_id == space.model_id
-                reason = self._mismatch(space, model) if same else reason or self._mismatch(space, model)
+                reason = self._mismatch(space, model)
             except EmbedderError as error:
-                reason = reason or str(error)
-        raise EmbedderError(reason or _CALLERS_OWN)
+                reason = str(error)
+            # What is wrong with the model of that name says more than that others are not it.
+            if model.loaded and model.model_id == space.model_id:
+                own = own or reason
+            else:
+                others = others or reason
+        raise EmbedderError(own or others or _CALLERS_OWN)
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""
@@ -174,16 +178,13 @@ class Serving:
             except EmbedderError as error:
                 return str(error)
             return f"{name}, which failed when it was last used: {self.first_failure}" if self.first_failure else name
-        told = []
-        for space in spaces:
-            problem = self.problem(space)
-            if problem is None:
-                told.append(space.name)
-            elif len(spaces) == 1 and space.id not in self._failures:
-                told.append(problem)
-            else:
-                told.append(f"{space.name}, which failed when it was last used: {problem}")
-        return "; ".join(told)
+        problems = [self.problem(space) for space in spaces]
+        if len(spaces) == 1 and problems[0] is not None and spaces[0].id not in self._failures:
+            return problems[0]
+        return ", ".join(
+            space.name if problem is None else f"{space.name}, which failed when it was last used: {problem}"
+            for space, problem in zip(spaces, problems, strict=True)
+        )
 
     def _candidates(self, space: StoredSpace) -> Iterator[Model | str]:
         """Yield the models that may have made a space, the likeliest first, or why the one that it names can't be."""

@@ -207,12 +207,14 @@ class Model:
 
     def fingerprint(self) -> Vector:
         """Return the vector of the fixed sentence, float32 of shape (dimensions,)."""
-        if self._fingerprint is None:
-            vector = self._asked([FINGERPRINT_TEXT])[0]
-            if vector is None:
+        # Another thread may forget it meanwhile.
+        known = self._fingerprint
+        if known is None:
+            known = self._asked([FINGERPRINT_TEXT])[0]
+            if known is None:
                 raise EmbedderError(f"the embedder {self.model_id} gave no usable vector for a plain sentence")
-            self._fingerprint, self._fingerprinted_at = vector, time.monotonic()
-        return self._fingerprint
+            self._fingerprint, self._fingerprinted_at = known, time.monotonic()
+        return known
 
     def made(self, stored: bytes) -> bool:
         """Say whether this model gave the stored fingerprint (same width, cosine of at least 0.99)."""
@@ -226,7 +228,8 @@ class Model:
         """Embed passages, in batches bounded in number and in characters, texts of like length together.
 
         A batch that fails is asked for one text at a time, so that one bad text costs itself alone; a model that also
-        fails for a plain sentence is not asked on. `answered` is called after each batch.
+        fails for a plain sentence is not asked on, nor one that has failed for as many texts in a row as a batch has.
+        `answered` is called after each batch.
         """
         vectors: dict[int, Vector | None] = {}
         failure, failed = "", 0
@@ -242,8 +245,9 @@ class Model:
                 waiting[:0] = [[one] for one in batch] if len(batch) > 1 else []
             if answered is not None:
                 answered()
+            if failed == BATCH_TEXTS:
+                break
             if failed == _MOST_FAILURES:
-                failed = 0
                 try:
                     self._asked([FINGERPRINT_TEXT])
                 except EmbedderError as error:
