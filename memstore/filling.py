@@ -82,7 +82,7 @@ class Filler:
             return nothing
         try:
             model = self._serving.first()
-            making = self._in_time(_NO_SPACE, lambda making: self._first(model, spans, making))
+            making = self._in_time(_NO_SPACE, len(spans), lambda making: self._first(model, spans, making))
             found, failure = making if isinstance(making, tuple) else ({}, making)
         except EmbedderError as error:
             found, failure = {}, str(error)
@@ -210,7 +210,7 @@ class Filler:
 
         try:
             whole = self._stored(space, hashes)
-            making = self._in_time(space, make)
+            making = self._in_time(space, len(spans), make)
             found, failure, late = (*making, False) if isinstance(making, tuple) else ({}, making, True)
         except EmbedderError as error:
             found, failure, late = {}, str(error), False
@@ -224,13 +224,15 @@ class Filler:
         made, _, answer = made_by(model, spans, knows_nothing, making.answered)
         return made, answer.failure
 
-    def _in_time(self, space: StoredSpace, make: Callable[[Making], tuple[MadeOf, str]]) -> tuple[MadeOf, str] | str:
+    def _in_time(
+        self, space: StoredSpace, texts: int, make: Callable[[Making], tuple[MadeOf, str]]
+    ) -> tuple[MadeOf, str] | str:
         """Return what `make` returns in a thread of its own, or why it did not: the model took too long."""
         overdue = self._overdue.get(space.id)
         if overdue is not None and overdue.running:
             raise EmbedderError(f"the embedder of {space.name or 'this file'} is still busy with earlier texts")
         making = Making(make)
-        if making.done_within(self._serving.wait):
+        if making.done_within(self._serving.wait, texts):
             return making.result()
         self._overdue[space.id] = making
         return f"the embedder of {space.name or 'this file'} gave no answer in time"

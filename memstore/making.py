@@ -117,9 +117,9 @@ class Making:
         """Note that the model is alive."""
         self._answered_at = time.monotonic()
 
-    def done_within(self, wait: float) -> bool:
+    def done_within(self, wait: float, texts: int) -> bool:
         """Wait while the model answers; return false when it has not for `wait` seconds and some for each text."""
-        limit = wait + _SECONDS_A_TEXT * BATCH_TEXTS
+        limit = wait + _SECONDS_A_TEXT * min(texts, BATCH_TEXTS)
         while self.running:
             left = self._answered_at + limit - time.monotonic()
             if left <= 0:
