@@ -20,13 +20,13 @@ SHOWN = ("bundled:e5", "bundled:e5-enpt", "bundled:use", "fastembed", "http", "f
 
 
 def passages(number: int) -> list[str]:
-    """Return distinct texts of 60 to 600 characters."""
+    """Return distinct texts of 5 to 40 words, about as long as what people say and note."""
     from pydoc_data.topics import topics
 
     words = " ".join(topics.values()).split()
     found, start = [], 0
     while len(found) < number:
-        length = 10 + (len(found) * 37) % 80
+        length = 5 + (len(found) * 37) % 36
         piece = [words[(start + step) % len(words)] for step in range(length)]
         found.append(f"{len(found)}: {' '.join(piece)}"[:600])
         start += length
