@@ -251,8 +251,10 @@ def assert_consistent(store: MemoryStore, embedder: FakeEmbedder) -> None:
         vectors = {one: embedder.vector(text).tobytes() for one, text in texts.items()}
         noted = conn.execute("SELECT passage_id, text_hash, vector_hash FROM passage_vectors").fetchall()
         assert sorted(noted) == sorted((one, digest(texts[one].encode()), digest(vectors[one])) for one in texts)
+        assert conn.execute("SELECT passages FROM statistics").get == len(texts)
         if conn.execute("SELECT count(*) FROM embedders").get:
             assert dict(conn.execute("SELECT rowid, embedding FROM vectors_1")) == vectors
+            assert conn.execute("SELECT * FROM space_statistics").fetchall() == [(1, len(texts))]
         assert conn.execute("SELECT count(*) FROM tags WHERE memory_id NOT IN (SELECT id FROM memories)").get == 0
         assert conn.execute("PRAGMA foreign_key_check").fetchall() == []
 
