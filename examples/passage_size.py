@@ -30,19 +30,18 @@ def main() -> None:
         print(f"skipped: {args.dir} has no docs.jsonl", file=sys.stderr)
         return
     docs, queries = read(args.dir / "docs.jsonl"), read(args.dir / "queries.jsonl")
-    model, why_not = resolve(args.embedder, [])
-    if model is None:
-        sys.exit(why_not)
+    (model,), _ = resolve(args.embedder)
     asked = [model.query(query["text"]) for query in queries]
     for units in args.units:
         spans = [(index, *span) for index, doc in enumerate(docs) for span in cut(doc["text"], units)]
-        vectors = model.passages([docs[index]["text"][start:stop] for index, start, stop in spans])
+        vectors = model.passages([docs[index]["text"][start:stop] for index, start, stop in spans]).vectors
         run = Path(f"{args.dir.name}-{units}.run.jsonl")
         with open(run, "w", encoding="utf-8") as file:
             for query, vector in zip(queries, asked, strict=True):
                 best = np.full(len(docs), -1.0)
-                for (index, _, _), passage in zip(spans, vectors, strict=True):
+                for number, passage in vectors.items():
                     if vector is not None and passage is not None:
+                        index = spans[number][0]
                         best[index] = max(best[index], float(vector @ passage))
                 ranked = [docs[index]["id"] for index in np.argsort(-best, kind="stable")[:10]]
                 file.write(json.dumps({"query": query["id"], "ranked": ranked}, ensure_ascii=False) + "\n")

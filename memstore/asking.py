@@ -58,7 +58,7 @@ class Asker:
         if not whole and not spaces and not set(named or ()) & {space.name for space in stored}:
             return Asked({}, {}, {"semantic": NOT_ASKED})
         if not spaces and whole:
-            why = "; ".join(reason for reason in skipped.values() if reason != NOT_ASKED)
+            why = "; ".join(dict.fromkeys(reason for reason in skipped.values() if reason != NOT_ASKED))
             return Asked({}, {}, {"semantic": self._serving.unavailable() or why or self._why_none(weights, had_any)})
         if len(spaces) == 1 and not set(spaces) & set(named or ()):
             spaces = {"semantic": next(iter(spaces.values()))}

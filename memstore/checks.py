@@ -185,7 +185,7 @@ def seconds(field: str, value: Any) -> float:
     """Return a number of seconds, or refuse it."""
     value = native(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
-        raise InvalidInputError(f"{field} is {brief(value)}; give a number of seconds from 0 on.")
+        raise InvalidInputError(f"{field} is {brief(value)}; give a number of seconds from 0 to {LARGEST_NUMBER:,}.")
     return float(value)
 
 

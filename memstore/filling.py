@@ -27,6 +27,7 @@ _FIRST_BATCH = 8
 _STEP = 8
 _STEP_CHARACTERS = 1_000
 _SAMPLE = 16
+_FEW = 3
 # Names of signals and of what else stands in an explanation: a space with one of them could not be told from it.
 RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all")
 _LONGEST_NAME = 200
@@ -67,8 +68,11 @@ class Filler:
         # Models that did not answer a write in time, and are still busy.
         self._overdue: dict[int, Making] = {}
 
-    def prepare(self, spans: Sequence[Span]) -> Prepared:
-        """Make the vectors of passages to be stored, for every space whose model is there and answers in time."""
+    def prepare(self, spans: Sequence[Span], *, embed: bool) -> Prepared:
+        """Make the vectors of passages to be stored, for every space whose model is there and answers in time.
+
+        Without `embed` no model is asked: what a space has of the same text already is copied.
+        """
         nothing = Prepared(by_space={})
         if self._serving.unavailable() or not spans:
             return nothing
@@ -76,9 +80,10 @@ class Filler:
             spaces = semantic.spaces(conn)
             had_any = semantic.had_any(conn)
         if spaces:
-            return Prepared(by_space={space.id: self._made(space, spans) for space in spaces})
-        if had_any:
-            # The user has removed the last one.
+            made = self._made if embed else self._copied
+            return Prepared(by_space={space.id: made(space, spans) for space in spaces})
+        if had_any or not embed:
+            # With spaces once and none now the user has removed the last one.
             return nothing
         try:
             model = self._serving.first()
@@ -141,6 +146,7 @@ class Filler:
         failure = ""
         model = self._verified(space) if total else None
         limit = _FILL_BATCH if seconds is None else _FIRST_BATCH
+        tried_all = True
         while model is not None and (batch := self._waiting(space, limit=limit, after=last)):
             done = self._batch(space, model, batch)
             embedded, copied = embedded + done.stored - done.copied, copied + done.copied
@@ -150,14 +156,17 @@ class Filler:
             if done.dead:
                 if not embedded and not copied:
                     raise EmbedderError(done.failure)
+                tried_all = False
                 break
             spent = time.monotonic() - began
             if seconds is not None:
                 if spent >= seconds:
+                    tried_all = False
                     break
                 rate = max(1, embedded + copied) / max(spent, 1e-3)
                 limit = int(min(_FILL_BATCH, max(_FIRST_BATCH, rate * (seconds - spent))))
-        disagreement = self._finish(space)
+        # A few that the model fails for do not keep the others from being searched.
+        disagreement = self._finish(space, max(_FEW, total // 100) if tried_all else 0)
         with self._database.read() as conn:
             _, pending, without = semantic.counts(conn, space)
         return Filled(
@@ -216,6 +225,11 @@ class Filler:
             found, failure, late = {}, str(error), False
         self._serving.failed(space, failure, late=late)
         return found
+
+    def _copied(self, space: StoredSpace, spans: Sequence[Span]) -> MadeOf:
+        with suppress(EmbedderError):
+            return self._stored(space, {span.hash for span in spans})
+        return {}
 
     def _first(self, model: Model, spans: Sequence[Span], making: Making) -> tuple[MadeOf, str]:
         model.opened(self._serving.wait)
@@ -314,15 +328,15 @@ class Filler:
             dead=answer.dead,
         )
 
-    def _finish(self, space: StoredSpace) -> str:
-        """Let a space that is whole be searched; return what it still lacks."""
+    def _finish(self, space: StoredSpace, may_wait: int = 0) -> str:
+        """Let a space that is whole, but for a few passages, be searched; return what it still lacks."""
         with self._database.read() as conn:
             if space.state == "ready" or not semantic.is_there(conn, space):
                 return ""
-            disagreement = semantic.disagreement(conn, space)
+            disagreement = semantic.disagreement(conn, space, may_wait)
         if not disagreement:
             with self._database.write() as conn:
-                disagreement = semantic.disagreement(conn, space)
+                disagreement = semantic.disagreement(conn, space, may_wait)
                 if not disagreement:
                     semantic.set_state(conn, space, "ready")
         return disagreement

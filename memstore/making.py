@@ -71,12 +71,14 @@ def made_by(
     for one, cut in pieces.items():
         if all(text_hash in vectors for text_hash in cut):
             start = wanted[one].start
-            made[one] = tuple(
+            parts_of = tuple(
                 Piece(
                     start=piece.start - start, stop=piece.stop - start, text_hash=text_hash, vector=vectors[text_hash]
                 )
                 for text_hash, piece in cut.items()
             )
+            # Where none of them has a usable vector the passage has none.
+            made[one] = parts_of if any(part.vector is not None for part in parts_of) else None
     return made, set(whole), answer
 
 

@@ -170,7 +170,8 @@ class SearchResult(Sequence[Hit]):
 
     `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
     answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
-    each stage. A file's only space is the signal `semantic`; several are signals by their own names.
+    each stage. A space that is asked alone is the signal `semantic`; several are signals by their own names, and so is
+    one that the caller names.
     """
 
     query: str

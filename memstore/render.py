@@ -168,6 +168,7 @@ def result(found: SearchResult) -> dict[str, Any]:
         "query": found.query,
         "used": list(found.used),
         "skipped": dict(found.skipped),
+        "spaces": list(found.spaces),
         "pending": found.pending,
         "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
         "hits": [record(hit) for hit in found],

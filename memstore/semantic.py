@@ -277,11 +277,14 @@ def forget_refused(conn: apsw.Connection, space: StoredSpace) -> None:
     )
 
 
-def disagreement(conn: apsw.Connection, space: StoredSpace) -> str:
-    """Return in what the counts of a space disagree, nothing where each passage has what it should."""
+def disagreement(conn: apsw.Connection, space: StoredSpace, may_wait: int = 0) -> str:
+    """Return in what the counts of a space disagree, nothing where each passage has what it should.
+
+    As many as `may_wait` may be without: those that the model fails for, and not for others.
+    """
     vectors, pending, _ = counts(conn, space)
     held = one_value(conn, f"SELECT count(*) FROM {space.table}_rowids")
-    if pending:
+    if pending > may_wait:
         return f"{pending} of its passages wait for a vector"
     return "" if held == vectors else f"it holds {held} vectors where {vectors} are noted"
 

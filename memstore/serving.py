@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memstore.database import Database
@@ -119,7 +120,11 @@ class Serving:
 
     def working(self, space: StoredSpace) -> Model | None:
         """Return the model of a space if it is loaded and did not fail when it was last used."""
-        return None if space.id in self._failures else self._served.get(space.id)
+        if space.id in self._failures:
+            return None
+        with suppress(EmbedderError):
+            return self.model(space, 0.0)
+        return None
 
     def homeless(self, spaces: Sequence[StoredSpace]) -> list[Model]:
         """Return the caller's models that are loaded and have no space in the file; nothing is asked of them."""

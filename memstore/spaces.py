@@ -60,6 +60,7 @@ class Spaces:
         `InvalidInputError` when the name is taken or the file has a space of the same model, which answers as it did;
         `EmbedderError` when the model can't be had.
         """
+        self._database.require_writable()
         name = self._new_name(name)
         spoken = None if languages is None else checks.codes(languages)
         model = self._own(embedder)
@@ -97,6 +98,7 @@ class Spaces:
         its own. Where several spaces are filled, what is wrong with the model of one stands in its `problem` and the
         others are filled all the same; raises `EmbedderError` where that is so of all.
         """
+        self._database.require_writable()
         limit = None if seconds is None else checks.seconds("seconds", seconds)
         spaces = self._named(names) if names is not None else self._all()
         done: list[Filled] = []
@@ -108,7 +110,7 @@ class Spaces:
                 done.append(self._failed(space, str(error)))
         broken = [one.problem for one in done if one.problem is not None and one.pending]
         if broken and len(broken) == len(done) and not any(one.embedded or one.copied for one in done):
-            raise EmbedderError("; ".join(broken))
+            raise EmbedderError("; ".join(dict.fromkeys(broken)))
         return tuple(done)
 
     def estimate(self, names: str | Sequence[str] | None = None, *, embedder: Given = None) -> tuple[Filled, ...]:

@@ -11,7 +11,7 @@ from memstore.analysis import Analyser
 from memstore.checks import now
 from memstore.database import Database
 from memstore.entities import Mentions, Recogniser
-from memstore.filling import Filler, Prepared
+from memstore.filling import Filler
 from memstore.lexicon import Lexicon
 from memstore.making import MadeOf, Span
 from memstore.memories import Row
@@ -95,7 +95,7 @@ class Writer:
             plan.after.body: found_in(plan.after, known, self._recogniser) for plan in plans if not plan.changes_body
         }
         spans = [span for row in rows for span in _spans(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
-        vectors = self._filler.prepare(spans) if embed else Prepared(by_space={})
+        vectors = self._filler.prepare(spans, embed=embed)
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
         new_words: set[str] = set()

@@ -393,7 +393,7 @@ def test_author_and_date_are_embedded(opened, fields, embedded):
     """A model reads the author before the text and the date that the caller gave behind it."""
     embedder = FakeEmbedder()
     opened(embedder=embedder).add("the key is here", **fields)
-    assert embedder.embedded[0] == embedded
+    assert embedder.embedded[-1] == embedded
 
 
 def test_every_passage_is_embedded_with_author_and_date(opened):

@@ -32,16 +32,20 @@ def list_(place: Place) -> None:
     if place.as_json:
         print_json([render.record(one) for one in found])
         return
-    render.table(
-        ["dimensions", "state", "default", "languages", "vectors", "pending", "refused", "name"],
+    told = [
         [
-            [
-                *(str(one.dimensions), one.state, "yes" if one.default else "no", " ".join(one.languages) or "all"),
-                *(str(one.vectors), str(one.pending), str(one.refused), one.name),
-            ]
-            for one in found
-        ],
-    )
+            *(f"{one.dimensions} dimensions", one.state, "by default" if one.default else "by name alone"),
+            *(f"languages: {' '.join(one.languages) or 'all'}", f"{one.vectors:,} vectors"),
+            *(f"{one.pending:,} pending", f"{one.refused:,} refused"),
+        ]
+        for one in found
+    ]
+    if sys.stdout.isatty():
+        # No name is cut, since the other commands ask for it.
+        for one, about in zip(found, told, strict=True):
+            click.echo(f"{render.one_line(one.name)}\n    {'  '.join(about)}")
+    else:
+        render.table(None, [[one.name, *about] for one, about in zip(found, told, strict=True)])
     for one in found:
         if one.problem is not None:
             notice(f"{one.name}: {one.problem}.", place.quiet)
@@ -133,7 +137,9 @@ def remove(place: Place, name: str, last: bool, yes: bool) -> None:
             )
             if not sys.stdin.isatty():
                 raise InvalidInputError("nothing was removed: add --yes to remove it.")
-            click.confirm("Remove it with all of them?", err=True, abort=True)
+            if not click.confirm("Remove it with all of them?", err=True):
+                click.echo("nothing was removed", err=True)
+                return
         vectors = store.spaces.remove(name, last=last)
     if place.as_json:
         print_json({"removed": name, "vectors": vectors})
@@ -181,7 +187,7 @@ def _questions(store: MemoryStore, path: Path) -> tuple[list[str], list[set[int]
         if line.lstrip().startswith("{"):
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInputError(f"{path}, line {number} is not JSON ({error}).") from error
         text = row.get("text")
         if not isinstance(text, str):

