@@ -81,9 +81,7 @@ class Serving:
         served = self._served.get(space.id)
         if served is not None and served.known_lately:
             return served
-        if served is not None:
-            served.forget()
-            self._served.pop(space.id, None)
+        self._served.pop(space.id, None)
         own, others = "", ""
         for model in self._candidates(space):
             if isinstance(model, str):
@@ -91,6 +89,8 @@ class Serving:
                 continue
             try:
                 model.opened(wait)
+                if not model.known_lately:
+                    model.forget()
                 if self.made(space, model):
                     self._served[space.id] = model
                     return model
