@@ -184,8 +184,10 @@ def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[byte
     rows = all_rows(
         conn,
         "SELECT v.text_hash, v.vector_hash, n.embedding FROM json_each(?1) j CROSS JOIN passage_vectors v"
+        # Left to itself SQLite looks through all notes of the space for each hash.
         " ON v.embedder_id = ?2 AND v.passage_id = (SELECT o.passage_id FROM passage_vectors o"
-        "  WHERE o.embedder_id = ?2 AND o.text_hash = unhex(j.value) AND o.vector_hash IS NOT NULL LIMIT 1)"
+        "  INDEXED BY passage_vectors_text WHERE o.embedder_id = ?2 AND o.text_hash = unhex(j.value)"
+        "  AND o.vector_hash IS NOT NULL LIMIT 1)"
         f" CROSS JOIN {space.table} n ON n.rowid = v.passage_id",
         (json.dumps([one.hex() for one in text_hashes]), space.id),
     )
