@@ -109,7 +109,7 @@ class Asker:
 class Asked:
     """The spaces that a query is asked in, by the name of their signal, and why others are not.
 
-    A file's only space is the signal `semantic`; each of several, and one that is asked for, goes by its own name.
+    A space that is asked alone is the signal `semantic`; each of several, and one that is named, goes by its own name.
     """
 
     def __init__(

@@ -111,9 +111,11 @@ class Filler:
         for space in spaces:
             model = self._serving.working(space)
             if model is not None:
-                # What is stored is stored, whatever becomes of this.
-                with suppress(MemstoreError):
+                try:
                     self._step(space, model)
+                except MemstoreError as error:
+                    # What is stored is stored, whatever becomes of this: it is told in `stats`.
+                    self._serving.failed(space, str(error))
 
     def catch_up(self, memory_ids: Sequence[int]) -> None:
         """Embed what waits of a few memories just written; what fails goes on waiting."""
@@ -122,10 +124,12 @@ class Filler:
         with self._database.read() as conn:
             spaces = semantic.spaces(conn)
         for space in spaces:
-            with suppress(MemstoreError):
-                model = self._serving.working(space)
-                if model is not None:
+            model = self._serving.working(space)
+            if model is not None:
+                try:
                     self._batch(space, model, self._waiting(space, limit=_FILL_BATCH, memory_ids=memory_ids))
+                except MemstoreError as error:
+                    self._serving.failed(space, str(error))
 
     def fill(self, space: StoredSpace, *, seconds: float | None, refused: bool, progress: Progress | None) -> Filled:
         """Embed every passage that waits in a space, or as many as `seconds` allow; then let it be searched.

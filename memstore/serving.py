@@ -70,8 +70,8 @@ class Serving:
     def model(self, space: StoredSpace, wait: float | None, *, patient: bool = False) -> Model:
         """Return the model that made a space, loaded; raise `EmbedderError` when there is none, or not in time.
 
-        A model that failed is asked anew who it is, and so is one that has not said so for some minutes. One that did
-        not answer in time rests for a while, unless the caller is `patient`.
+        A model that failed is asked anew who it is, and so is one that has not said so for a minute. One that did not
+        answer in time rests for a while, unless the caller is `patient`.
         """
         if self.unavailable():
             raise EmbedderError(self.unavailable())

@@ -93,10 +93,10 @@ class Spaces:
         A passage whose text has a vector in the space already gets a copy of it. Each batch is a transaction: an
         interrupted run, however it ended, goes on where it stopped, and a second one does nothing. `seconds` bounds
         each space's share of the work to about that, for use between other calls; `refused` tries those again that the
-        model gave no usable vector for. `progress` is called with the
-        passages done and those to do, of one space at a time. In a file without a space the store's own model gets
-        its own. Where several spaces are filled, what is wrong with the model of one stands in its `problem` and the
-        others are filled all the same; raises `EmbedderError` where that is so of all.
+        model gave no usable vector for. `progress` is called with the passages done and those to do, of one space at a
+        time. In a file that never had a space the store's own model gets its own. Where several spaces are filled,
+        what is wrong with the model of one stands in its `problem` and the others are filled all the same; raises
+        `EmbedderError` where that is so of all.
         """
         self._database.require_writable()
         limit = None if seconds is None else checks.seconds("seconds", seconds)

@@ -66,10 +66,10 @@ class MemoryStore:
     `Embedder`, or a list of these. It makes the first space of a new file, and serves the spaces of a file that it
     has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
     says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
-    its answer. `languages` are the languages
-    that words are stemmed in; a file keeps those that it was made with. `ranking` is how keywords are ranked while the
-    store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A `recogniser` gives the name and kind of each entity in a
-    text, beside those found without it. One store object serves many threads; close it, or use it in a `with`.
+    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with.
+    `ranking` is how keywords are ranked while the store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A
+    `recogniser` gives the name and kind of each entity in a text, beside those found without it. One store object
+    serves many threads; close it, or use it in a `with`.
 
     Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
     `NewerSchemaError`, `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing).
