@@ -48,6 +48,19 @@ class FakeEmbedder:
         return self.vector(text)
 
 
+def failing(embedder: FakeEmbedder, when: Callable[[list[str]], bool]) -> FakeEmbedder:
+    """Make an embedder raise for the passages of which `when` is true."""
+    works = embedder.embed_passages
+
+    def embed_passages(wanted):
+        if when(list(wanted)):
+            raise RuntimeError("out of memory")
+        return works(wanted)
+
+    embedder.embed_passages = embed_passages
+    return embedder
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "memory.db"

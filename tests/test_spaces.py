@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from conftest import FakeEmbedder
+from conftest import FakeEmbedder, failing
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -98,19 +98,6 @@ def texts(result: SearchResult) -> list[str]:
 def content(path: Path) -> dict[str, bytes]:
     """Return the bytes of a file and of its log; what SQLite shares between processes is no content."""
     return {file.name: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
-
-
-def failing(embedder: FakeEmbedder, when: Callable[[list[str]], bool]) -> FakeEmbedder:
-    """Make an embedder raise for the passages of which `when` is true."""
-    works = embedder.embed_passages
-
-    def embed_passages(wanted):
-        if when(list(wanted)):
-            raise RuntimeError("out of memory")
-        return works(wanted)
-
-    embedder.embed_passages = embed_passages
-    return embedder
 
 
 def interrupted(embedder: FakeEmbedder, act: Callable[[], object]) -> FakeEmbedder:

@@ -3,12 +3,11 @@
 import contextlib
 import itertools
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FakeEmbedder
+from conftest import FakeEmbedder, failing
 
 from memstore import (
     EmbedderError,
@@ -48,19 +47,6 @@ def space(store: MemoryStore, number: int = 0) -> Space:
 
 def embedded(filled: tuple[Filled, ...]) -> dict[str, int]:
     return {one.space: one.embedded for one in filled}
-
-
-def failing(embedder: FakeEmbedder, when: Callable[[list[str]], bool]) -> FakeEmbedder:
-    """Make an embedder raise for the passages of which `when` is true."""
-    works = embedder.embed_passages
-
-    def embed_passages(wanted):
-        if when(list(wanted)):
-            raise RuntimeError("out of memory")
-        return works(wanted)
-
-    embedder.embed_passages = embed_passages
-    return embedder
 
 
 def assert_vectors_match(store: MemoryStore, embedder: FakeEmbedder, number: int = 1) -> None:
