@@ -1,4 +1,4 @@
--- The memstore file, schema 3. This is the only place with DDL, but for the vector tables at the end.
+-- The memstore file, schema 4. This is the only place with DDL, but for the vector tables at the end.
 --
 -- Source of truth: memories, tags, the given rows of memory_entities, entity_terms, vocabulary, embedders and the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
@@ -149,10 +149,17 @@ CREATE TABLE embedders (        -- one row for each embedding space
     passage_prefix TEXT NOT NULL DEFAULT '',
     pooling        TEXT NOT NULL DEFAULT '',
     fingerprint    BLOB NOT NULL,                       -- float32 vector of one fixed sentence
+    background     BLOB NOT NULL DEFAULT x'',           -- float32 vectors of plain sentences, one after the other
     languages      TEXT NOT NULL DEFAULT '',            -- those whose queries it is asked, parted by spaces; none: all
     state          TEXT NOT NULL,                       -- 'ready': can be searched; 'filling': not yet
     searched       INTEGER NOT NULL DEFAULT 1           -- 1: asked by a search that names no space
 ) STRICT;
+
+-- Weights that were tuned for the memories of this file, by the name of their profile.
+CREATE TABLE profiles (
+    name    TEXT PRIMARY KEY,
+    weights TEXT NOT NULL CHECK (json_type(weights) = 'object')
+) STRICT, WITHOUT ROWID;
 
 -- Which passage has which vector in which space. It is readable where the vectors are not (no extension), and a row
 -- without its passage names a vector that is still to be removed.

@@ -189,6 +189,14 @@ def seconds(field: str, value: Any) -> float:
     return float(value)
 
 
+def share(field: str, value: Any) -> float:
+    """Return a number from 0 to 1, or refuse it."""
+    value = native(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInputError(f"{field} is {brief(value)}; give a number from 0 to 1.")
+    return float(value)
+
+
 def identifier(value: Any) -> int:
     """Return a memory's id as Python's own number, or refuse it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

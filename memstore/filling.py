@@ -42,6 +42,7 @@ _NO_SPACE = StoredSpace(
     query_prefix="",
     passage_prefix="",
     fingerprint=b"",
+    background=b"",
     languages="",
     state="",
     searched=0,
@@ -238,7 +239,8 @@ class Filler:
     def _first(self, model: Model, spans: Sequence[Span], making: Making) -> tuple[MadeOf, str]:
         model.opened(self._serving.wait)
         # Asked for now, so that the transaction that makes the space never waits for the model.
-        model.fingerprint()
+        model.references()
+        making.answered()
         made, _, answer = made_by(model, spans, knows_nothing, making.answered)
         return made, answer.failure
 
@@ -373,6 +375,7 @@ def new_space(
         spec=model.spec,
         model_id=told.model_id,
         fingerprint=model.fingerprint(),
+        background=model.references(),
         query_prefix=told.query_prefix,
         passage_prefix=told.passage_prefix,
         pooling=told.pooling,

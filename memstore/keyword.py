@@ -28,11 +28,17 @@ _POOL_OF_OTHERS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A query made ready for one state of the file: its words, its terms that are there, and the weight of each."""
+    """A query made ready for one state of the file: its words, its terms that are there, and the weight of each.
+
+    `attainable` is what a memory of mean length would score that holds every word once, and `known` the share of it
+    that falls to words which the store has; a word that no memory holds counts as one that a single memory does.
+    """
 
     words: tuple[QueryWord, ...]
     terms: tuple[str, ...]
     weights: Values
+    attainable: float
+    known: float
     mean_length: float
     ranking: Ranking
     moment: str
@@ -105,15 +111,31 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
     frequencies = _document_frequencies(conn, {term for word in words for term in word.terms})
     terms = tuple(sorted(frequencies))
     # No more than there are: an index that names more is damaged, which is said where its rows are read.
-    weights = [ranking.idf(min(frequencies[term], memories), memories) * weight(term) for term in terms]
+    weights = {term: ranking.idf(min(frequencies[term], memories), memories) * weight(term) for term in terms}
+    rarest = ranking.idf(1, max(1, memories))
+    there = sum(_attainable(word, weights) for word in words)
+    missing = sum(
+        _attainable(word, {term: rarest * weight(term) for term in word.terms})
+        for word in words
+        if not word.compound and weights.keys().isdisjoint(word.terms)
+    )
     return Asked(
         words=tuple(words),
         terms=terms,
-        weights=np.array(weights, dtype=np.float64),
+        weights=np.array(list(weights.values()), dtype=np.float64),
+        attainable=there + missing,
+        known=there / (there + missing) if there else 0.0,
         mean_length=length / memories if length else 1.0,
         ranking=ranking,
         moment=moment,
     )
+
+
+def _attainable(word: QueryWord, weights: Mapping[str, float]) -> float:
+    """Return the most that one memory could score with a word: as spelt, and by its stem in one language."""
+    held = [term for term in word.terms if term in weights]
+    spelt = max((weights[term] for term in held if not term.startswith(STEM_MARK)), default=0.0)
+    return spelt + max((weights[term] for term in held if term.startswith(STEM_MARK)), default=0.0)
 
 
 def search(

@@ -13,7 +13,7 @@ from memstore import checks, threads
 from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
 from memstore.entities import COUNTS
-from memstore.errors import DamagedStoreError
+from memstore.errors import DamagedStoreError, InvalidInputError
 from memstore.filters import Condition
 from memstore.records import Entity, Memory
 
@@ -120,6 +120,29 @@ def get(conn: apsw.Connection, memory_id: int) -> Row | None:
 def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
     """Return the row of a key in its namespace, expired or not."""
     return _row(conn, "namespace = ? AND key = ?", namespace, key)
+
+
+def resolved(conn: apsw.Connection, names: Iterable[str], namespace: str | None = None) -> dict[str, int]:
+    """Return the ids of the memories that are meant by keys, in a namespace or in all, or else by ids as text.
+
+    What names no memory is left out. Raises `InvalidInputError` when several namespaces have a key.
+    """
+    asked = json.dumps(sorted(set(names)))
+    own, values = ("", ()) if namespace is None else (" AND m.namespace = ?", (namespace,))
+    by_keys = all_rows(
+        conn,
+        f"SELECT m.key, min(m.id), count(*) FROM json_each(?) j JOIN memories m ON m.key = j.value{own} GROUP BY m.key",
+        (asked, *values),
+    )
+    for key, _, number in by_keys:
+        if number > 1:
+            raise InvalidInputError(f"the key {key!r} is in {number} namespaces; name the memory by its id.")
+    by_ids = all_rows(
+        conn,
+        f"SELECT j.value, m.id FROM json_each(?) j JOIN memories m ON CAST(m.id AS TEXT) = j.value{own}",
+        (asked, *values),
+    )
+    return dict(by_ids) | {key: memory_id for key, memory_id, _ in by_keys}
 
 
 def by_content(conn: apsw.Connection, identity: bytes, moment: str, *, keyed: bool = True) -> Row | None:

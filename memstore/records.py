@@ -9,6 +9,15 @@ from typing import Any, Literal, TypeAlias, overload
 Moment: TypeAlias = datetime | date | str
 Outcome: TypeAlias = Literal["added", "merged", "updated", "unchanged"]
 Match: TypeAlias = Literal["any", "all", "all_then_any"]
+# What the raw number of each contribution of a thread is.
+THREAD_WORDS: Mapping[str, str] = {
+    "answer": "of the {:.4g} of the question before it",
+    "question": "it ends in a question",
+    "length": "{:.0f} terms, 100 are enough",
+    "thread": "the best of its thread has {:.4g}",
+}
+# Below this relevance the best hit is more likely wrong than right.
+_LIKELY = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +106,16 @@ class Weights:
     """What each signal counts for, as shares: they are divided by their sum over the signals that take part.
 
     Several embedding spaces share `semantic`; one that `spaces` names has a weight of its own instead. `boost` is
-    added, scaled by rarity in [0, 1], to a memory that mentions an entity of the query.
+    added, scaled by rarity in [0, 1], to a memory that mentions an identifier of the query: a code, path, address,
+    date, amount, known term; not a name that is found by its capitals. `thread` multiplies what a thread lends to its
+    turns.
     """
 
     keyword: float = 0.4
     semantic: float = 0.4
     entity: float = 0.2
     boost: float = 0.3
+    thread: float = 1.0
     spaces: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -112,7 +124,9 @@ class SignalScore:
     """What one signal says of one hit; `contribution == normalised * weight`.
 
     `raw` is None where the signal knows nothing of the memory (it has no vector yet); `rank` counts from 1 among the
-    candidates that the signal found evidence for, None without evidence.
+    candidates that the signal found evidence for, None without evidence. `normalised` is
+    `(raw - zero) / (one - zero)`, 0 without evidence or below `zero`; `zero` and `one` are None where it is another
+    function of `raw`. The weight is the signal's share of all, times the signal's `confidence` for this query.
     """
 
     raw: float | None
@@ -120,6 +134,18 @@ class SignalScore:
     rank: int | None
     weight: float
     contribution: float
+    zero: float | None = None
+    one: float | None = None
+    confidence: float = 1.0
+
+    def describe(self, name: str) -> str:
+        """Return where the numbers of the signal `name` come from, as text."""
+        if name in THREAD_WORDS:
+            return THREAD_WORDS[name].format(self.raw)
+        raw = "unknown" if self.raw is None else f"{self.raw:.4g}"
+        between = "" if self.zero is None or self.one is None else f" from {self.zero:.4g} to {self.one:.4g}"
+        rank = "no evidence" if self.rank is None else f"rank {self.rank}"
+        return f"raw {raw}{between}, {rank}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +154,14 @@ class Hit:
 
     `terms` are the words of the query that the memory holds, `neighbour_terms` those that only the memories beside it
     in its thread hold, `entities` the names of the query that it mentions, `passage` the span that answers best.
-    `relevance` is None until the store can calibrate it.
+    `relevance` in [0, 1] is how likely it answers the query at all, by the scores; it means the same for every query,
+    store and fusion method, where `score` only ranks the answers to one.
     """
 
     memory: Memory
     score: float
     rank: int
-    relevance: float | None
+    relevance: float
     signals: Mapping[str, SignalScore]
     boost: float
     passage: Passage | None
@@ -144,14 +171,12 @@ class Hit:
 
     def explain(self) -> str:
         """Return the score as text: a line for each signal, the boost, and what matched."""
-        lines = [f"score {self.score:.4f}"]
+        lines = [f"score {self.score:.4f}  relevance {self.relevance:.2f}"]
         width = 1 + max(len(name) for name in (*self.signals, "semantic"))
         for name, signal in self.signals.items():
-            raw = "unknown" if signal.raw is None else f"{signal.raw:.4g}"
-            rank = "no evidence" if signal.rank is None else f"rank {signal.rank}"
             lines.append(
                 f"  {name:<{width}}{signal.contribution:.4f} = {signal.normalised:.4f} x weight {signal.weight:.2f}"
-                f"  (raw {raw}, {rank})"
+                f"  ({signal.describe(name)})"
             )
         if self.boost:
             lines.append(f"  {'boost':<{width}}{self.boost:.4f}")
@@ -170,8 +195,9 @@ class SearchResult(Sequence[Hit]):
 
     `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
     answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
-    each stage. A space that is asked alone is the signal `semantic`; several are signals by their own names, and so is
-    one that the caller names.
+    each stage. `relevance` is that of the best candidate, `withheld` how many of the `k` were less relevant than the
+    caller's floor. A space that is asked alone is the signal `semantic`; several are signals by their own names, and
+    so is one that the caller names.
     """
 
     query: str
@@ -181,6 +207,13 @@ class SearchResult(Sequence[Hit]):
     timings: Mapping[str, float]
     spaces: tuple[str, ...] = ()
     pending: int = 0
+    relevance: float = 0.0
+    withheld: int = 0
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the best candidate is more likely no answer than one, by its scores (relevance below 0.5)."""
+        return self.relevance < _LIKELY
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

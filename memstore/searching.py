@@ -1,202 +1,143 @@
-"""The search flow: each signal's candidates, one set of them, every score exact, one answer."""
+"""The search flow: what the signals say, put together, and the best read: one answer from one state of the file."""
 
+import dataclasses
 import json
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
 import numpy as np
 import regex
-from numpy.typing import NDArray
 
-from memstore import checks, entities, fusion, keyword, memories, semantic
+from memstore import checks, filters, fusion, keyword, memories
 from memstore.analysis import Analyser, fold, whole_word
-from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.database import Database, all_rows
-from memstore.embedding import Vector
-from memstore.entities import QueryEntity, Recogniser
-from memstore.errors import InvalidInputError, SignalUnavailableError
-from memstore.filters import Condition, Filter
-from memstore.ranking import Ranking
-from memstore.records import Candidates, Hit, Match, Memory, Passage, SearchResult, SignalScore, Weights
-from memstore.semantic import StoredSpace
+from memstore.entities import Recogniser
+from memstore.errors import InvalidInputError
+from memstore.fusion import PROFILES, Fused, Gathered, Numbers
+from memstore.gathering import SIGNALS, Gatherer, Question
+from memstore.ranking import RANKINGS, Ranking
+from memstore.records import THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.serving import Serving
-
-SIGNALS = ("keyword", "semantic", "entity")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A checked search: what is asked, of which memories, and how the signals are put together."""
-
-    query: str
-    k: int
-    depth: int
-    weights: Weights
-    fusion: str | None
-    filter: Filter
-    signals: tuple[str, ...] | None
-    match: Match
-    ranking: Ranking
-
-
-@dataclass(slots=True, kw_only=True)
-class _Scored:
-    """What a signal found, and what gives its raw score of any candidates by memory id."""
-
-    found: Candidates
-    complete: Callable[[Sequence[int]], Mapping[int, float]]
 
 
 class Searcher:
     """Answers questions from one store."""
 
     def __init__(
-        self, database: Database, analyser: Analyser, serving: Serving, recogniser: Recogniser | None = None
+        self,
+        database: Database,
+        analyser: Analyser,
+        serving: Serving,
+        recogniser: Recogniser | None = None,
+        ranking: Ranking = RANKINGS["bm25"],
     ) -> None:
         self._database = database
-        self._analyser = analyser
-        self._serving = serving
-        self._asker = Asker(serving)
-        self._recogniser = recogniser
+        self._ranking = ranking
+        self._gatherer = Gatherer(analyser, serving, recogniser)
 
     def search(self, question: Question) -> SearchResult:
         """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
         clock = _Clock()
-        normalise = fusion.method(question.fusion)
+        fusion.method(question.fusion)
         with self._database.read() as conn:
-            stored = semantic.spaces(conn)
-            refuse_unknown(question.signals, question.weights, SIGNALS, stored)
-            with clock("analyse"):
-                asked_words = self._analyser.query(question.query)
-            if not asked_words:
-                return _nothing(question, dict.fromkeys(SIGNALS, "the query has no words"))
-            skipped = _not_wanted(question)
-            moment = checks.now()
-            condition = question.filter.condition(conn, moment)
-            asked = self._asker.ask(
-                question.query,
-                stored,
-                question.signals,
-                question.weights,
-                self._analyser.detect(question.query) if any(space.languages for space in stored) else (),
-                semantic.had_any(conn),
-            )
-            with clock("keyword"):
-                to_keyword = keyword.ask(conn, asked_words, question.ranking, moment)
-            scored: dict[str, _Scored] = {}
-            pending = 0
-            # What completing finds out besides scores, by memory id: the nearest passage of a space, the entities.
-            passages: dict[str, dict[int, int]] = {}
-            held: dict[int, tuple[QueryEntity, ...]] = {}
-            if "keyword" not in skipped:
-                with clock("keyword"):
-                    scored["keyword"] = _keyword(conn, question, to_keyword, condition)
-            if "entity" not in skipped:
-                with clock("entity"):
-                    names = entities.of_query(conn, question.query, self._recogniser)
-                    scored["entity"] = _entity(conn, question, names, condition, held)
-            vectors: dict[str, Vector] = {}
-            if asked.embeddings:
-                with clock("embed"):
-                    vectors = self._asker.answers(asked)
-            for name, vector in vectors.items():
-                space, nearest = asked.spaces[name], passages.setdefault(name, {})
-                with clock("semantic"):
-                    scored[name] = _semantic(conn, question, space, vector, condition, nearest)
-                    pending += semantic.waits(conn, space)
-            skipped |= asked.skipped
-            for model in self._serving.homeless(stored) if vectors else []:
-                skipped[model.name] = "it has no space in this file; memstore embedders add makes one"
-            if question.signals is not None:
-                _refuse_skipped(question.signals, skipped, bool(vectors))
-            if not scored:
-                return _nothing(question, skipped)
-            used = tuple(name for name in ("keyword", *vectors, "entity") if name in scored)
-            with clock("complete"):
-                ids = _existing(conn, {one for name in used for one in scored[name].found.ids})
-                raw = {name: _row(ids, scored[name].complete(ids)) for name in used}
+            found = self._gatherer.gather(conn, question, checks.now(), clock)
+            gathered = found.gathered
+            if gathered is None:
+                return _nothing(question, found.skipped)
             with clock("fuse"):
-                boosts = np.array([_boost(question.weights, held.get(one, ())) for one in ids], dtype=np.float64)
-                total, order, parts = fusion.fuse(
-                    raw,
-                    {name: np.isfinite(raw[name]) & ((raw[name] > 0) | (name in vectors)) for name in used},
-                    fusion.shares(question.weights, used, {name: asked.spaces[name].name for name in vectors}),
-                    boosts,
-                    np.array(ids, dtype=np.int64),
-                    normalise,
-                )
+                fused = fuse(gathered, question.weights, question.fusion)
+                relevance = fusion.relevance(gathered)
+                chosen = fused.order[: question.k]
+                if question.min_relevance is not None:
+                    chosen = chosen[relevance[chosen] >= question.min_relevance]
             with clock("read"):
-                best = [ids[index] for index in order[: question.k]]
+                best = gathered.ids[chosen].tolist()
                 there = memories.read(conn, best)
-                matched = keyword.held(conn, to_keyword, best)
-                lent = keyword.lent(conn, to_keyword, matched) if "keyword" in used else {}
-                nearest = _nearest([ids[index] for index in order[: question.k]], order, parts, passages)
-                spans = _passages(conn, there, nearest, matched)
+                matched = lent = {}
+                if found.asked is not None:
+                    matched = keyword.held(conn, found.asked, best)
+                    lent = keyword.lent(conn, found.asked, matched) if "keyword" in gathered.signals else {}
+                spans = _passages(conn, there, _nearest(best, chosen, fused, found.passages), matched)
         hits = tuple(
-            _hit(
-                there[ids[index]],
-                rank,
-                index,
-                float(total[index]),
-                float(boosts[index]),
-                raw,
-                parts,
-                held,
-                spans,
-                matched,
-                lent,
+            Hit(
+                memory=there[memory_id],
+                score=float(fused.scores[index]),
+                rank=rank,
+                relevance=float(relevance[index]),
+                signals=_signals(fused, index),
+                boost=float(fused.boosts[index]),
+                passage=spans.get(memory_id),
+                entities=tuple(one.name for one in found.held.get(memory_id, ())),
+                terms=matched.get(memory_id, ()),
+                neighbour_terms=lent.get(memory_id, ()),
             )
-            for rank, index in enumerate(order[: question.k].tolist(), 1)
+            for rank, (index, memory_id) in enumerate(zip(chosen.tolist(), best, strict=True), 1)
         )
         return SearchResult(
             query=question.query,
             hits=hits,
-            used=used,
-            skipped=skipped,
-            spaces=tuple(asked.spaces[name].name for name in vectors),
-            pending=pending,
+            used=tuple(gathered.signals),
+            skipped=found.skipped,
+            spaces=tuple(one.space for one in gathered.signals.values() if one.space is not None),
+            pending=found.pending,
             timings=clock.timings,
+            relevance=float(relevance[gathered.eligible].max(initial=0.0)),
+            withheld=len(fused.order[: question.k]) - len(chosen),
         )
 
+    def gather(
+        self,
+        query: str,
+        *,
+        depth: int = 50,
+        namespace: str | None = None,
+        ranking: Ranking | None = None,
+        weights: Weights = PROFILES["default"],
+    ) -> Gathered:
+        """Return what each signal says of the candidates of a query: all that fusion needs, by any method and weights.
 
-def _keyword(conn: apsw.Connection, question: Question, asked: keyword.Asked, condition: Condition | None) -> _Scored:
-    found, complete = keyword.search(conn, asked, condition, question.depth, question.match)
-    return _Scored(found=found, complete=complete)
+        A signal, or what threads lend, is left out where `weights` give it none.
+        """
+        question = Question(
+            query=query,
+            k=1,
+            depth=depth,
+            weights=weights,
+            fusion=None,
+            filter=filters.checked(namespace, (), None, None, None, None, None),
+            signals=None,
+            match="any",
+            ranking=ranking or self._ranking,
+        )
+        clock = _Clock()
+        with self._database.read() as conn:
+            found = self._gatherer.gather(conn, question, checks.now(), clock)
+        empty = Gathered(
+            ids=np.zeros(0, dtype=np.int64),
+            eligible=np.zeros(0, dtype=bool),
+            signals={},
+            identified=np.zeros(0),
+            known=0.0,
+        )
+        return dataclasses.replace(found.gathered or empty, timings=clock.timings)
+
+    def resolve(self, names: Sequence[str], namespace: str | None = None) -> dict[str, int]:
+        """Return the ids of the memories that are meant by keys (in a namespace, or in all) or by ids as text.
+
+        What names no memory is left out. Raises `InvalidInputError` when several namespaces have a key.
+        """
+        with self._database.read() as conn:
+            return memories.resolved(conn, names, namespace)
 
 
-def _entity(
-    conn: apsw.Connection,
-    question: Question,
-    names: tuple[QueryEntity, ...],
-    condition: Condition | None,
-    held: dict[int, tuple[QueryEntity, ...]],
-) -> _Scored:
-    def complete(ids: Sequence[int]) -> dict[int, float]:
-        held.update(entities.mentioned(conn, names, ids))
-        return {one: entities.share(names, held.get(one, ())) for one in ids}
-
-    return _Scored(found=entities.search(conn, names, condition, question.depth), complete=complete)
-
-
-def _semantic(
-    conn: apsw.Connection,
-    question: Question,
-    space: StoredSpace,
-    vector: Vector,
-    condition: Condition | None,
-    passages: dict[int, int],
-) -> _Scored:
-    def complete(ids: Sequence[int]) -> dict[int, float]:
-        exact = semantic.complete(conn, space, vector, ids)
-        passages.update(exact.passages)
-        return dict(zip(exact.ids, exact.scores, strict=True))
-
-    return _Scored(found=semantic.search(conn, space, vector, condition, question.depth), complete=complete)
+def fuse(gathered: Gathered, weights: Weights, how: str | None = None, *, rrf_k: float = fusion.RRF_K) -> Fused:
+    """Return the scores of what was gathered by some weights."""
+    spaces = {name: one.space for name, one in gathered.signals.items() if one.space is not None}
+    shares = fusion.shares(weights, tuple(gathered.signals), spaces)
+    return fusion.fuse(gathered, shares, boost=weights.boost, thread=weights.thread, how=how, rrf_k=rrf_k)
 
 
 class _Clock:
@@ -230,99 +171,34 @@ def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
     return SearchResult(query=question.query, hits=(), used=(), skipped=skipped, timings={})
 
 
-def _existing(conn: apsw.Connection, ids: Iterable[int]) -> list[int]:
-    """Return the ids that are memories, in order; others come from a damaged index: said, and passed over."""
-    given = sorted(ids)
-    rows = all_rows(
-        conn, "SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", (json.dumps(given),)
-    )
-    if len(rows) < len(given):
-        lost = len(given) - len(rows)
-        warnings.warn(f"an index names {lost} memories that are not there; export and import mend it.", stacklevel=2)
-    return [memory_id for (memory_id,) in rows]
-
-
-def _not_wanted(question: Question) -> dict[str, str]:
-    """Return why the signals other than the spaces take no part: not named, or without weight."""
-    weights, named = question.weights, question.signals
-    skipped = {name: NOT_ASKED for name in ("keyword", "entity") if named and name not in named}
-    if weights.keyword == 0:
-        skipped.setdefault("keyword", NO_WEIGHT)
-    if weights.entity == 0 and weights.boost == 0:
-        skipped.setdefault("entity", NO_WEIGHT)
-    return skipped
-
-
-def _refuse_skipped(named: Sequence[str], skipped: Mapping[str, str], answered: bool) -> None:
-    spaces = [reason for name, reason in skipped.items() if name not in SIGNALS and reason != NOT_ASKED]
-    for name in named:
-        if name == "semantic":
-            reason = "" if answered else skipped.get(name, "; ".join(spaces))
-        else:
-            reason = skipped.get(name, "")
-        if reason:
-            raise SignalUnavailableError(f"the {name} signal can't take part: {reason}.")
-
-
-def _row(ids: Sequence[int], scores: Mapping[int, float]) -> fusion.Scores:
-    return np.array([scores.get(one, np.nan) for one in ids], dtype=np.float64)
-
-
-def _boost(weights: Weights, held: Sequence[QueryEntity]) -> float:
-    return weights.boost * max((one.rarity for one in held), default=0.0)
-
-
-def _hit(
-    memory: Memory,
-    rank: int,
-    index: int,
-    score: float,
-    boost: float,
-    raw: Mapping[str, fusion.Scores],
-    parts: Mapping[str, fusion.Fused],
-    held: Mapping[int, tuple[QueryEntity, ...]],
-    spans: Mapping[int, Passage],
-    matched: Mapping[int, tuple[str, ...]],
-    lent: Mapping[int, tuple[str, ...]],
-) -> Hit:
-    """Put together what is known of the candidate at `index` of the score arrays."""
-    signals = {
+def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:
+    """Return what each signal says of the candidate at an index, and what its thread lends to it."""
+    return {
         name: SignalScore(
-            raw=float(raw[name][index]) if np.isfinite(raw[name][index]) else None,
+            raw=float(part.raw[index]) if np.isfinite(part.raw[index]) else None,
             normalised=float(part.normalised[index]),
             rank=int(part.ranks[index]) or None,
             weight=float(part.weights[index]),
             contribution=float(part.contributions[index]),
+            zero=None if part.ends is None else part.ends[0],
+            one=None if part.ends is None else part.ends[1],
+            confidence=part.confidence,
         )
-        for name, part in parts.items()
+        for name, part in fused.parts.items()
+        if name not in THREAD_WORDS or part.contributions[index]
     }
-    return Hit(
-        memory=memory,
-        score=score,
-        rank=rank,
-        relevance=None,
-        signals=signals,
-        boost=boost,
-        passage=spans.get(memory.id),
-        entities=tuple(one.name for one in held.get(memory.id, ())),
-        terms=matched.get(memory.id, ()),
-        neighbour_terms=lent.get(memory.id, ()),
-    )
 
 
 def _nearest(
-    best: Sequence[int],
-    order: NDArray[np.int64],
-    parts: Mapping[str, fusion.Fused],
-    passages: Mapping[str, Mapping[int, int]],
+    best: Sequence[int], chosen: Numbers, fused: Fused, passages: Mapping[str, Mapping[int, int]]
 ) -> dict[int, int]:
     """Return the passage that is nearest to the query for each memory, by the space that counts most for it."""
     found: dict[int, int] = {}
-    for memory_id, index in zip(best, order.tolist(), strict=False):
+    for memory_id, index in zip(best, chosen.tolist(), strict=True):
         there = [name for name, nearest in passages.items() if memory_id in nearest]
         if there:
-            chosen = max(there, key=lambda name: float(parts[name].contributions[index]))
-            found[memory_id] = passages[chosen][memory_id]
+            nearest = max(there, key=lambda name: float(fused.parts[name].contributions[index]))
+            found[memory_id] = passages[nearest][memory_id]
     return found
 
 

@@ -21,7 +21,12 @@ _WAITS = (
     " AND NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
 )
 _AMONG = " AND {} IN (SELECT value FROM json_each(?))"
-_COLUMNS = "id, name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, languages, state, searched"
+_COLUMNS = (
+    "id, name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, background, languages, state,"
+    " searched"
+)
+# How many passages stand for all of a space: the spread of their cosines is then known to a twentieth.
+_SAMPLE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class StoredSpace:
     query_prefix: str
     passage_prefix: str
     fingerprint: bytes
+    background: bytes
     languages: str
     state: str
     searched: int
@@ -73,6 +79,7 @@ def add_space(
     spec: str | None,
     model_id: str,
     fingerprint: Vector,
+    background: Vector,
     query_prefix: str,
     passage_prefix: str,
     pooling: str,
@@ -86,11 +93,11 @@ def add_space(
     dimensions = len(fingerprint)
     conn.execute(
         "INSERT INTO embedders (name, spec, model_id, dimensions, query_prefix, passage_prefix, pooling, fingerprint,"
-        " languages, state, searched)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(min(searched), 1) FROM embedders))",
+        " background, languages, state, searched)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(min(searched), 1) FROM embedders))",
         (
             *(name, spec, model_id, dimensions, query_prefix, passage_prefix, pooling, fingerprint.tobytes()),
-            *(" ".join(languages), state),
+            *(background.tobytes(), " ".join(languages), state),
         ),
     )
     made = spaces(conn)[-1]
@@ -196,6 +203,35 @@ def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[byte
         for text_hash, vector_hash, vector in rows
         if digest(vector) == vector_hash
     }
+
+
+def sample(conn: apsw.Connection, space: StoredSpace) -> tuple[int, ...]:
+    """Return up to 256 passages of a space that stand for all: those with the lowest hashes of their texts.
+
+    Hashes are as good as random (a bottom-k sketch: Cohen and Kaplan, 2007), and an index has them in their order.
+    """
+    rows = all_rows(
+        conn,
+        "SELECT passage_id FROM passage_vectors INDEXED BY passage_vectors_text"
+        " WHERE embedder_id = ? AND vector_hash IS NOT NULL ORDER BY text_hash LIMIT ?",
+        (space.id, _SAMPLE),
+    )
+    return tuple(passage_id for (passage_id,) in rows)
+
+
+def vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int]) -> Vector:
+    """Return the vectors of passages, float32 of shape (n, dimensions); those that are not there are left out."""
+    rows = all_rows(
+        conn,
+        f"SELECT v.embedding FROM json_each(?) j CROSS JOIN {space.table} v ON v.rowid = j.value",
+        (json.dumps(list(passage_ids)),),
+    )
+    return np.frombuffer(b"".join(vector for (vector,) in rows), dtype=np.float32).reshape(-1, space.dimensions)
+
+
+def references(space: StoredSpace) -> Vector:
+    """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
+    return np.frombuffer(space.background, dtype=np.float32).reshape(-1, space.dimensions)
 
 
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:

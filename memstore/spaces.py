@@ -65,7 +65,7 @@ class Spaces:
         spoken = None if languages is None else checks.codes(languages)
         model = self._own(embedder)
         # Before the transaction, which never waits for a model.
-        model.fingerprint()
+        model.references()
         with self._database.write() as conn:
             there = semantic.spaces(conn)
             if (same := self._same(there, model)) is not None:
@@ -261,7 +261,7 @@ class Spaces:
         if spaces or had_any:
             return spaces or self._existing()
         model = self._own(None)
-        model.fingerprint()
+        model.references()
         self._serving.first_failure = ""
         with self._database.write() as conn:
             there = semantic.spaces(conn)

@@ -19,6 +19,7 @@ from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.filling import Filler
+from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
 from memstore.planning import Write
@@ -36,7 +37,7 @@ from memstore.records import (
     Stats,
     Weights,
 )
-from memstore.searching import Question, Searcher, signal_names
+from memstore.searching import Searcher, signal_names
 from memstore.serving import Serving
 from memstore.spaces import Spaces
 from memstore.terms import Terms
@@ -110,7 +111,7 @@ class MemoryStore:
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)
         self._writer = Writer(self._database, self._analyser, lexicon, filler, recogniser)
-        self._searcher = Searcher(self._database, self._analyser, serving, recogniser)
+        self.searcher = Searcher(self._database, self._analyser, serving, recogniser, self._ranking)
 
     def __enter__(self) -> Self:
         return self
@@ -328,17 +329,15 @@ class MemoryStore:
         `weights` (or a `profile`: default, technical, conceptual, people) are shares of the signals that take part;
         a mapping keeps the default of what it leaves out, and a signal of weight 0 takes no part. A signal that
         can't is in `skipped` with the reason; `signals` names the only ones wanted, and then one that can't raises
-        `SignalUnavailableError`. `match` is of the keyword signal alone: any word of the query, all of them, or any
-        where no memory has all. `fusion` is minmax. This version has no second stage and no calibrated relevance:
-        `rerank=True` is noted in `skipped`, a `min_relevance` is refused. Raises `InvalidInputError` on any argument
-        that means nothing.
+        `SignalUnavailableError`, and threads lend nothing. `match` is of the keyword signal alone: any word of the
+        query, all of them, or any where no memory has all. `fusion` says how the scores are put together: `calibrated`
+        (the default: each on the scale of what this query could score, see `memstore.fusion`), `minmax`, `dbsf`,
+        `zscore`, `l2`, `geometric`, `harmonic` or `rrf`. Hits less relevant than `min_relevance`, in [0, 1], are left
+        out, and `withheld` counts them. This version has no second stage: `rerank=True` is noted in `skipped`. Raises
+        `InvalidInputError` on any argument that means nothing.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
-        if min_relevance is not None:
-            raise InvalidInputError(
-                "min_relevance: this version of memstore has no calibrated relevance; leave it out."
-            )
         k = checks.whole("k", k, least=1)
         question = Question(
             query=_UNSTORABLE.sub(" ", query),
@@ -350,8 +349,9 @@ class MemoryStore:
             signals=signal_names(signals),
             match=cast(Match, checks.one_of("match", match, MATCHES)),
             ranking=self._ranking,
+            min_relevance=None if min_relevance is None else checks.share("min_relevance", min_relevance),
         )
-        found = self._searcher.search(question)
+        found = self.searcher.search(question)
         if not rerank:
             return found
         return dataclasses.replace(found, skipped={**found.skipped, "rerank": "this version has no second stage"})

@@ -1,6 +1,9 @@
 """Threads: which memories stand beside which."""
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
@@ -8,6 +11,8 @@ from memstore.database import all_rows
 
 # As far as the turns of a conversation speak of one thing; with three each way hit@10 on judged conversations fell.
 REACH = 2
+_MARKS = ("?", "？", "؟")
+_AFTER_A_MARK = " \t\r\n\"'”’»)]!.…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +44,63 @@ def beside(conn: apsw.Connection, at: Place | None) -> tuple[int, ...]:
     before = all_rows(conn, f"{columns} AND (position, id) < (?, ?) ORDER BY position DESC, id DESC LIMIT ?", values)
     after = all_rows(conn, f"{columns} AND (position, id) > (?, ?) ORDER BY position, id LIMIT ?", values)
     return tuple(memory_id for (memory_id,) in (*before[::-1], *after))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A memory in a thread: who says it, how many terms it has, whether it asks, and the turns beside it.
+
+    `asks` says that it ends in a question mark, `questions` that it has one anywhere.
+    """
+
+    memory_id: int
+    thread: tuple[str, str]
+    author: str | None
+    length: int
+    asks: bool
+    questions: bool
+    before: int | None = None
+    after: int | None = None
+
+
+def turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> dict[int, Turn]:
+    """Return those of some memories that are in a thread, and the turns beside them; `moment` is the present as stored.
+
+    What has expired is passed over.
+    """
+    rows = _turns(conn, ids, moment)
+    beside = {int(other) for *_, others in rows for other in others.split(" ") if others} - {row[0] for row in rows}
+    wanted = {row[0] for row in rows}
+    # In the order of their threads, so that the turns beside each are those next to it.
+    rows = sorted([*rows, *_turns(conn, beside, moment)], key=lambda row: (row[1], row[2], row[3], row[0]))
+    made: dict[int, Turn] = {}
+    for index, (memory_id, namespace, thread, _, author, length, questions, end, _) in enumerate(rows):
+        near = [
+            rows[at][0]
+            if 0 <= at < len(rows) and rows[at][1:3] == (namespace, thread) and memory_id in wanted
+            else None
+            for at in (index - 1, index + 1)
+        ]
+        made[memory_id] = Turn(
+            memory_id=memory_id,
+            thread=(namespace, thread),
+            author=author,
+            length=length,
+            asks=end.rstrip(_AFTER_A_MARK)[-1:] in _MARKS,
+            questions=bool(questions),
+            before=near[0],
+            after=near[1],
+        )
+    return made
+
+
+def _turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> list[Any]:
+    marks = " OR ".join(f"instr(m.text, '{mark}')" for mark in _MARKS)
+    return all_rows(
+        conn,
+        "SELECT m.id, m.namespace, m.thread, m.position, m.author, a.length,"
+        f" ({marks}) > 0, substr(m.text, -20), a.beside"
+        " FROM json_each(?) j CROSS JOIN memories m ON m.id = j.value JOIN analysed a ON a.memory_id = m.id"
+        " WHERE m.thread IS NOT NULL AND (m.expires_at IS NULL OR m.expires_at > ?)",
+        (json.dumps(list(ids)), moment),
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memstore import checks
+from memstore.embedding.references import REFERENCES
 from memstore.errors import EmbedderError, InvalidInputError
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -31,6 +32,7 @@ BATCH_TEXTS = 32
 _BATCH_CHARACTERS = 40_000
 # After this many texts in a row that can't be embedded the model is tried with one that it has embedded before.
 _MOST_FAILURES = 2
+_REFERENCES: dict[tuple[str, bytes], Vector] = {}
 # A model that could not be loaded is not tried again at every call.
 _RETRY_SECONDS = 30.0
 _QUERIES_KEPT = 512
@@ -114,6 +116,7 @@ class Model:
         self._opened: Embedder | None = None
         self._traits: Traits | None = None
         self._fingerprint: Vector | None = None
+        self._references: Vector | None = None
         self._fingerprinted_at = 0.0
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._failure = ""
@@ -197,6 +200,7 @@ class Model:
     def forget(self) -> None:
         """Forget all that the model has answered: the next question of who it is goes to the model again."""
         self._fingerprint = None
+        self._references = None
         with self._guard():
             self._queries.clear()
 
@@ -214,6 +218,23 @@ class Model:
             if known is None:
                 raise EmbedderError(f"the embedder {self.model_id} gave no usable vector for a plain sentence")
             self._fingerprint, self._fingerprinted_at = known, time.monotonic()
+        return known
+
+    def references(self) -> Vector:
+        """Return the vectors of plain sentences, float32 of shape (n, dimensions): what a query is near by chance.
+
+        Those that the model gives no usable vector for are left out.
+        """
+        known = self._references
+        if known is None:
+            # The same model may have been asked by another store of this process.
+            name = (self.model_id, self.fingerprint().tobytes())
+            known = _REFERENCES.get(name)
+            if known is None:
+                usable = [one for one in self._asked(REFERENCES) if one is not None]
+                known = np.array(usable, dtype=np.float32).reshape(-1, self.dimensions)
+                _REFERENCES[name] = known
+            self._references = known
         return known
 
     def made(self, stored: bytes) -> bool:

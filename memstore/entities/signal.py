@@ -15,6 +15,10 @@ from memstore.filters import Condition
 from memstore.records import Candidates, Entity
 
 _LONGEST_GRAM = 8
+# Found by their capitals, or as an author: their words are in the keyword index, and say there what they are worth.
+_NAMES = frozenset({"name", "person"})
+# So much of the weight of entities is a name worth; examples/fusion.py measures it.
+_NAME_CONFIDENCE = 0.4
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
 # A query is a question or a pasted page; entities past its first two thousand words are not looked up.
 _MOST_QUERY_PIECES = 2_000
@@ -31,7 +35,13 @@ class QueryEntity:
 
     id: int
     name: str
+    kind: str
     rarity: float
+
+    @property
+    def identifies(self) -> bool:
+        """Say whether it is more than a name that is known by its capitals: a code, a path, what the user taught, …"""
+        return self.kind not in _NAMES
 
 
 def known_terms(conn: apsw.Connection, readings: Iterable[str] | None = None) -> dict[str, Entity]:
@@ -94,7 +104,7 @@ def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = N
     )
     memories = one_value(conn, "SELECT count(*) FROM memories")
     return tuple(
-        QueryEntity(id=entity_id, name=name, rarity=rarity(mentions, memories))
+        QueryEntity(id=entity_id, name=name, kind=kind, rarity=rarity(mentions, memories))
         for entity_id, spelling, name, kind, mentions in rows
         if spelling in written or kind != "name" or " " in spelling or _mostly_a_name(conn, name, mentions)
     )
@@ -163,6 +173,18 @@ def mentioned(
 def share(asked: Sequence[QueryEntity], held: Sequence[QueryEntity]) -> float:
     """Return the score that `search` gives a memory that mentions `held` of the entities `asked`."""
     return sum(one.rarity for one in held) / len(asked) if asked else 0.0
+
+
+def confidence(asked: Sequence[QueryEntity]) -> float:
+    """Return what the entities of a query are worth beside its words, in [0, 1]: 1 for codes and the like."""
+    whole = sum(one.rarity for one in asked)
+    worth = sum(one.rarity * (1.0 if one.identifies else _NAME_CONFIDENCE) for one in asked)
+    return worth / whole if whole else 1.0
+
+
+def identified(held: Sequence[QueryEntity]) -> float:
+    """Return the rarity of the rarest entity that is more than a name, in [0, 1]; 0 without any."""
+    return max((one.rarity for one in held if one.identifies), default=0.0)
 
 
 def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:

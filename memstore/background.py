@@ -1,0 +1,77 @@
+"""What texts score that have nothing to do with a query: the scale on which a cosine is high or low."""
+
+import math
+import threading
+from collections import OrderedDict
+
+import apsw
+import numpy as np
+
+from memstore import semantic
+from memstore.embedding import REFERENCE_LANGUAGES, REFERENCES_EACH, Vector
+from memstore.fusion import Ends
+from memstore.semantic import StoredSpace
+
+# 1 stands for this many times as far above the mean as the best of the store's unrelated passages is expected to be.
+# examples/fusion.py measures it.
+_REACH = 1.9
+# In a smaller store what is best by chance would seem good.
+_FEWEST = 100
+_SPACES_KEPT = 8
+
+
+class Backgrounds:
+    """Samples of what spaces hold, read once and kept while the file still has them."""
+
+    def __init__(self) -> None:
+        self._samples: OrderedDict[int, tuple[tuple[int, ...], tuple[Vector, Vector]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ends(self, conn: apsw.Connection, space: StoredSpace, query: Vector) -> Ends:
+        """Return the mean cosine of a query to texts at random, and the cosine that is as far above it as 1 stands for.
+
+        The texts are passages of the space and the reference sentences that its model was asked for. n cosines at
+        random, normally distributed, have a maximum of about mean + spread · √(2 ln n) (Leadbetter, Lindgren and
+        Rootzén, Extremes, 1983): a passage that is no nearer than that says little.
+        """
+        direction = query / (float(np.linalg.norm(query)) or 1.0)
+        references, sample = self._sample(conn, space)
+        cosines = np.concatenate([_likeliest(references, direction) @ direction, sample @ direction])
+        if not len(cosines):
+            return 0.0, 1.0
+        mean, spread = float(cosines.mean()), float(cosines.std())
+        number = max(_FEWEST, semantic.passages(conn))
+        reach = _REACH * spread * math.sqrt(2 * math.log(number))
+        return (mean, mean + reach) if reach > 1e-6 else (mean, 1.0 + max(0.0, mean))
+
+    def _sample(self, conn: apsw.Connection, space: StoredSpace) -> tuple[Vector, Vector]:
+        """Return the reference sentences and a sample of the space: unit vectors, float32 of shape (n, dimensions)."""
+        wanted = semantic.sample(conn, space)
+        with self._lock:
+            kept = self._samples.get(space.id)
+            if kept is not None and kept[0] == wanted:
+                self._samples.move_to_end(space.id)
+                return kept[1]
+        units = _units(semantic.references(space)), _units(semantic.vectors(conn, space, wanted))
+        with self._lock:
+            self._samples[space.id] = wanted, units
+            while len(self._samples) > _SPACES_KEPT:
+                self._samples.popitem(last=False)
+        return units
+
+
+def _units(vectors: Vector) -> Vector:
+    units: Vector = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return units
+
+
+def _likeliest(references: Vector, query: Vector) -> Vector:
+    """Return the references of the language that a query is nearest to.
+
+    Texts of other languages are further away for their language alone, and would make the spread seem wider.
+    """
+    if len(references) != REFERENCES_EACH * REFERENCE_LANGUAGES:
+        return references
+    languages = references.reshape(REFERENCE_LANGUAGES, REFERENCES_EACH, -1)
+    nearest: Vector = languages[int((languages @ query).mean(axis=1).argmax())]
+    return nearest

@@ -1,0 +1,34 @@
+"""Pure arithmetic on score arrays: what several signals say of candidates to one score for each."""
+
+from memstore.fusion.fusing import DEFAULT_FUSION, METHODS, Fused, Part, fuse, method
+from memstore.fusion.methods import RRF_K, dbsf_ends, l2_ends, minmax_ends, rrf, scaled, zscore_ends
+from memstore.fusion.relevance import relevance
+from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Scored, Scores, Turns
+from memstore.fusion.weights import PROFILES, shares, weights
+
+__all__ = [
+    "DEFAULT_FUSION",
+    "METHODS",
+    "PROFILES",
+    "RRF_K",
+    "Ends",
+    "Flags",
+    "Fused",
+    "Gathered",
+    "Numbers",
+    "Part",
+    "Scored",
+    "Scores",
+    "Turns",
+    "dbsf_ends",
+    "fuse",
+    "l2_ends",
+    "method",
+    "minmax_ends",
+    "relevance",
+    "rrf",
+    "scaled",
+    "shares",
+    "weights",
+    "zscore_ends",
+]
