@@ -139,7 +139,8 @@ def resolved(conn: apsw.Connection, names: Iterable[str], namespace: str | None 
             raise InvalidInputError(f"the key {key!r} is in {number} namespaces; name the memory by its id.")
     by_ids = all_rows(
         conn,
-        f"SELECT j.value, m.id FROM json_each(?) j JOIN memories m ON CAST(m.id AS TEXT) = j.value{own}",
+        "SELECT j.value, m.id FROM json_each(?) j"
+        f" JOIN memories m ON m.id = CAST(j.value AS INTEGER) AND CAST(m.id AS TEXT) = j.value{own}",
         (asked, *values),
     )
     return dict(by_ids) | {key: memory_id for key, memory_id, _ in by_keys}
