@@ -26,6 +26,8 @@ from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
 SIGNALS = ("keyword", "semantic", "entity")
+# examples/fusion.py measures it.
+_KNOWN_POWER = 0.5
 # Times a stage by its name.
 Clock: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
@@ -228,7 +230,9 @@ def _turns(candidates: Sequence[int], turns: Mapping[int, threads.Turn], at: Map
 
 def _keyword(conn: apsw.Connection, question: Question, asked: keyword.Asked, condition: Condition | None) -> _Signal:
     found, complete = keyword.search(conn, asked, condition, question.depth, question.match)
-    return _Signal(found=found, complete=complete, ends=(0.0, asked.attainable or 1.0))
+    # Where most of the query's words are unknown (it is in another language), one that is known may be there by chance.
+    confidence = asked.known**_KNOWN_POWER
+    return _Signal(found=found, complete=complete, ends=(0.0, asked.attainable or 1.0), confidence=confidence)
 
 
 def _entity(

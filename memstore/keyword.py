@@ -123,7 +123,8 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
         words=tuple(words),
         terms=terms,
         weights=np.array(list(weights.values()), dtype=np.float64),
-        attainable=there + missing,
+        # Rounded as scores are, so that a memory that has all of it is 1 to the last bit.
+        attainable=round(there + missing, 12),
         known=there / (there + missing) if there else 0.0,
         mean_length=length / memories if length else 1.0,
         ranking=ranking,

@@ -145,7 +145,8 @@ class SignalScore:
         raw = "unknown" if self.raw is None else f"{self.raw:.4g}"
         between = "" if self.zero is None or self.one is None else f" from {self.zero:.4g} to {self.one:.4g}"
         rank = "no evidence" if self.rank is None else f"rank {self.rank}"
-        return f"raw {raw}{between}, {rank}"
+        sure = "" if self.confidence == 1 else f", confidence {self.confidence:.2f}"
+        return f"raw {raw}{between}, {rank}{sure}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

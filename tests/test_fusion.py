@@ -2,87 +2,17 @@
 
 import math
 
-import numpy as np
 import pytest
 from conftest import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstore import Hit, InvalidInputError, MemoryStore, NewMemory, Passage, SearchResult, SignalScore, Weights
-from memstore.fusion import BOUNDS, PROFILES, fuse, method, minmax, shares, weights
+from memstore import Hit, InvalidInputError, MemoryStore, NewMemory, Passage, SignalScore, Weights
+from memstore.fusion import PROFILES, shares, weights
 
 LAW = settings(deadline=None)
 SIGNALS = ("keyword", "semantic", "entity")
-# A score, and whether it is evidence; NaN is a score that is not known and never evidence.
-SCORES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.booleans()) | st.just((math.nan, False)), max_size=12)
 WEIGHT = st.floats(0, 1e6) | st.integers(0, 100)
-
-
-def arrays(scores) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([raw for raw, _ in scores], dtype=np.float64), np.array([said for _, said in scores], dtype=bool)
-
-
-@LAW
-@given(SCORES)
-def test_minmax_is_a_share(scores):
-    """What is evidence gets a share in [0, 1], and what is none gets 0."""
-    raw, evidence = arrays(scores)
-    out = minmax(raw, evidence)
-    assert out.shape == raw.shape
-    assert ((out >= 0) & (out <= 1)).all()
-    assert (out[~evidence] == 0).all()
-
-
-@LAW
-@given(SCORES)
-def test_minmax_keeps_the_order(scores):
-    """Of two that are evidence the one with the higher score never gets less, and equal scores get the same."""
-    raw, evidence = arrays(scores)
-    out = minmax(raw, evidence)[evidence]
-    order = np.argsort(raw[evidence])
-    assert (np.diff(out[order]) >= 0).all()
-    assert len(set(out)) <= len(set(raw[evidence]))
-
-
-@LAW
-@given(SCORES)
-def test_minmax_ends(scores):
-    """The best of what is known gets 1 and the worst 0, where they are evidence and differ."""
-    raw, evidence = arrays(scores)
-    known = raw[np.isfinite(raw)]
-    out = minmax(raw, evidence)
-    if known.size and known.min() < known.max():
-        assert (out[evidence & (raw == known.max())] == 1).all()
-        assert (out[evidence & (raw == known.min())] == 0).all()
-
-
-@LAW
-@given(st.floats(-1e6, 1e6), st.integers(1, 9), st.integers(0, 3))
-def test_equal_evidence_is_one(raw, count, unknown):
-    """Equal evidence is 1 and never 0, one candidate alone too, and beside candidates that are not known."""
-    scores = np.array([raw] * count + [math.nan] * unknown)
-    out = minmax(scores, np.isfinite(scores))
-    assert out.tolist() == [1.0] * count + [0.0] * unknown
-
-
-@pytest.mark.parametrize(
-    ("raw", "evidence", "bounds", "expected"),
-    [
-        ([], [], None, []),
-        ([2.0, 4.0, 3.0], [1, 1, 1], None, [0.0, 1.0, 0.5]),
-        ([0.0, 4.0, 1.0], [0, 1, 1], None, [0.0, 1.0, 0.25]),
-        ([0.0, 4.0, 4.0], [0, 1, 1], None, [0.0, 1.0, 1.0]),
-        ([0.0, 0.0], [0, 0], None, [0.0, 0.0]),
-        ([math.nan, 0.5, 0.3], [0, 1, 1], None, [0.0, 1.0, 0.0]),
-        ([-0.5, 0.5, 0.0], [1, 1, 1], None, [0.0, 1.0, 0.5]),
-        ([0.1, 0.1], [1, 1], (0.0, 1.0), [0.1, 0.1]),
-        ([0.0, 0.25, 1.0], [0, 1, 1], (0.0, 1.0), [0.0, 0.25, 1.0]),
-        ([6.0, 9.0], [1, 1], (5.0, 10.0), [0.2, 0.8]),
-    ],
-)
-def test_minmax_by_hand(raw, evidence, bounds, expected):
-    """Scores are scaled by the list's own ends, or by the signal's bounds where it has some."""
-    assert minmax(np.array(raw), np.array(evidence, dtype=bool), bounds).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +77,6 @@ def test_unknown_profile_or_fusion(words, option, value, known):
         words.search("anything", **{option: value})
 
 
-def test_default_fusion():
-    """The store's default is min-max."""
-    assert method(None) is method("minmax") is minmax
-
-
 @LAW
 @given(WEIGHT, WEIGHT, WEIGHT, st.sets(st.sampled_from(SIGNALS), min_size=1))
 def test_shares_add_up(keyword, semantic, entity, taking_part):
@@ -164,45 +89,6 @@ def test_shares_add_up(keyword, semantic, entity, taking_part):
     assert sum(found.values()) == pytest.approx(1.0 if total else 0.0, abs=1e-12)
     for name in used:
         assert found[name] * total == pytest.approx(given_weights[name], rel=1e-12)
-
-
-CANDIDATES = st.integers(1, 8).flatmap(
-    lambda size: st.tuples(
-        *(st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=size, max_size=size),) * 3,
-        st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=size, max_size=size),
-        st.permutations(range(size)),
-    )
-)
-
-
-@LAW
-@given(CANDIDATES)
-def test_fuse(candidates):
-    """The score is the boost and all contributions; the order is by score, then id; ranks count evidence from 1."""
-    *scores, boosts, ids = candidates
-    raw = {
-        name: np.array([math.nan if one is None else one for one in row])
-        for name, row in zip(SIGNALS, scores, strict=True)
-    }
-    evidence = {name: np.nan_to_num(row) > 0 for name, row in raw.items()}
-    share = {"keyword": 0.5, "semantic": 0.3, "entity": 0.2}
-    total, order, parts = fuse(raw, evidence, share, np.array(boosts), np.array(ids))
-    assert tuple(parts) == SIGNALS
-    for index, boost in enumerate(boosts):
-        added = boost + sum(part.contributions[index] for part in parts.values())
-        assert total[index] == pytest.approx(added, abs=1e-12)
-    assert order.tolist() == sorted(range(len(ids)), key=lambda index: (-total[index], ids[index]))
-    rows = [{name: raw[name][index] for name in raw} for index in range(len(ids))]
-    wholes = [sum(share[name] for name in row if not math.isnan(row[name])) for row in rows]
-    for name, part in parts.items():
-        known = [not math.isnan(row[name]) for row in rows]
-        here = [share[name] * there / whole if whole else 0 for there, whole in zip(known, wholes, strict=True)]
-        assert part.weights.tolist() == pytest.approx(here, abs=1e-12)
-        assert part.normalised.tolist() == minmax(raw[name], evidence[name], BOUNDS.get(name)).tolist()
-        assert part.contributions.tolist() == pytest.approx((part.normalised * here).tolist(), abs=1e-12)
-        said = sorted(np.flatnonzero(evidence[name]), key=lambda index: (-raw[name][index], ids[index]))
-        assert [part.ranks[index] for index in said] == list(range(1, len(said) + 1))
-        assert part.ranks[~evidence[name]].tolist() == [0] * (len(ids) - len(said))
 
 
 NOTES = [
@@ -218,42 +104,67 @@ NOTES = [
 QUERIES = ["o pagamento de Maria da Silva", "ERR-4018", "my card was declined", "Ana e Beto", "reunião"]
 
 
-def recomputed(result: SearchResult, chosen: Weights) -> list[float]:
-    """Compute the scores of a result from raw scores alone, where every candidate is among the hits."""
-    total = sum(getattr(chosen, name) for name in result.used)
-    scores = [hit.boost for hit in result]
-    for name in result.used:
-        raw = [hit.signals[name].raw for hit in result]
-        known = [one for one in raw if one is not None]
-        low, high = (0.0, 1.0) if name == "entity" else (min(known), max(known))
-        for index, one in enumerate(raw):
-            if one is not None and (one > 0 or name == "semantic"):
-                share = 1.0 if high == low else (one - low) / (high - low)
-                scores[index] += share * getattr(chosen, name) / total
-    return scores
-
-
+@pytest.mark.parametrize("how", [None, "minmax", "dbsf", "zscore", "l2"])
 @pytest.mark.parametrize("profile", list(PROFILES))
-def test_score_can_be_recomputed(real, profile):
-    """A score is the sum of its contributions and its boost, and follows by hand from the raw scores of all hits."""
+def test_score_can_be_recomputed(real, profile, how):
+    """A score follows by hand from what its explanation says: raw scores, what 0 and 1 stand for, and weights."""
     real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
     for query in QUERIES:
-        result = real.search(query, k=50, profile=profile)
+        result = real.search(query, k=50, profile=profile, fusion=how)
         assert result.used == SIGNALS
         assert len(result) == len(NOTES)
         for hit in result:
-            parts = hit.signals.values()
-            assert hit.score == pytest.approx(sum(part.contribution for part in parts) + hit.boost, abs=1e-9)
-            for part in parts:
+            score = hit.boost
+            for name, part in hit.signals.items():
+                share = (part.raw - part.zero) / (part.one - part.zero)
+                if part.rank is None or (how is None and part.raw <= part.zero):
+                    share = 0.0
+                assert part.normalised == pytest.approx(share, abs=1e-9)
+                assert part.weight == pytest.approx(getattr(PROFILES[profile], name) * part.confidence)
                 assert part.contribution == pytest.approx(part.normalised * part.weight, abs=1e-12)
-                assert 0 <= part.normalised <= 1
-            assert {name: part.weight for name, part in hit.signals.items()} == pytest.approx(
-                {name: getattr(PROFILES[profile], name) for name in SIGNALS}
-            )
-        assert [hit.score for hit in result] == pytest.approx(recomputed(result, PROFILES[profile]), abs=1e-9)
+                score += share * part.weight
+            assert hit.score == pytest.approx(score, abs=1e-9)
         order = [(-hit.score, hit.memory.id) for hit in result]
         assert order == sorted(order)
         assert [hit.rank for hit in result] == list(range(1, len(NOTES) + 1))
+
+
+def test_score_by_ranks_can_be_recomputed(real):
+    """By reciprocal ranks a score follows from the ranks that the explanation gives."""
+    real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
+    for query in QUERIES:
+        for hit in real.search(query, k=50, fusion="rrf"):
+            parts = hit.signals.items()
+            by_hand = sum(getattr(PROFILES["default"], name) / (60 + part.rank) for name, part in parts if part.rank)
+            assert hit.score == pytest.approx(by_hand + hit.boost, abs=1e-9)
+            assert all(part.zero is part.one is None for _, part in parts)
+
+
+def test_scales_of_a_search(real):
+    """Keywords are measured by what the query could score, vectors by what unrelated text scores, names by 0 and 1."""
+    real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
+    found = real.search("o estorno do pagamento", k=9)
+    best = found[0].signals
+    assert best["keyword"].zero == 0
+    whole = real.search("estorno pagamento Zanzibar", k=9)[0].signals["keyword"]
+    # A word that no memory holds is one that this query could have had.
+    assert whole.one > best["keyword"].one
+    assert whole.confidence < best["keyword"].confidence == 1.0
+    unrelated = real.search("the price of tea in China", k=9)
+    assert max(hit.signals["semantic"].normalised for hit in unrelated) < best["semantic"].normalised
+    assert (best["entity"].zero, best["entity"].one) == (0.0, 1.0)
+
+
+def test_names_count_for_less_than_codes(real):
+    """A name's words are keywords already: it gets a part of the entity weight and no boost; a code gets all."""
+    real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
+    code, name = real.search("ERR-4018", k=1)[0], real.search("Maria da Silva", k=1)[0]
+    assert (code.signals["entity"].confidence, code.boost) == (1.0, 0.3)
+    assert (name.signals["entity"].confidence, name.boost) == (0.4, 0.0)
+    real.terms.add("Maria da Silva", kind="customer")
+    taught = real.search("Maria da Silva", k=1)[0]
+    assert taught.signals["entity"].confidence == 1.0
+    assert taught.boost > 0
 
 
 def test_ranks_of_a_signal(real):
@@ -270,25 +181,26 @@ def test_ranks_of_a_signal(real):
 
 @pytest.mark.parametrize("signals", [None, ["keyword"]])
 def test_keyword_score_grows_with_the_match(words, signals):
-    """More matching words give a strictly higher keyword score, raw above 0 and scaled in [0, 1], not 1 for all."""
+    """More matching words give a strictly higher keyword score, raw and scaled; all words once are about 1."""
     notes = ["alpha delta epsilon", "alpha beta epsilon", "alpha beta gamma"]
     words.add_many([NewMemory(text=text) for text in [*notes, *(f"filler text {n}" for n in range(20))]])
     hits = {hit.memory.text: hit.signals["keyword"] for hit in words.search("alpha beta gamma", k=9, signals=signals)}
     assert set(hits) == set(notes)
     one, two, three = (hits[note] for note in notes)
     assert 0 < one.raw < two.raw < three.raw
-    assert (one.normalised, three.normalised) == (0.0, 1.0)
-    assert 0 < two.normalised < 1
+    assert 0 < one.normalised < two.normalised < three.normalised
+    assert three.normalised == pytest.approx(1.0, abs=0.2)
     assert [one.rank, two.rank, three.rank] == [3, 2, 1]
 
 
 def test_equal_hits_are_equal_and_ordered_by_id(words):
-    """Memories that match alike all get the full share of the signal, and stand in the order of their ids."""
+    """Memories that match alike have equal scores, by min-max the full share, and stand in the order of their ids."""
     added = words.add_many([NewMemory(text="the printer is offline", thread=f"thread {n}") for n in range(4)])
     result = words.search("printer", k=9)
     assert [hit.memory.id for hit in result] == [memory.id for memory in added]
-    assert {hit.signals["keyword"].normalised for hit in result} == {1.0}
-    assert len({hit.score for hit in result}) == 1
+    assert len({hit.signals["keyword"].normalised for hit in result}) == 1
+    by_minmax = words.search("printer", k=9, fusion="minmax")
+    assert {hit.signals["keyword"].normalised for hit in by_minmax} == {1.0}
     assert [hit.signals["keyword"].rank for hit in result] == [1, 2, 3, 4]
 
 
@@ -366,9 +278,10 @@ def test_memory_without_a_vector_is_unknown_not_bad(opened):
     filled.add("the printer is offline")
     filled.close()
     opened(embedder="none").add("the printer is on fire")
-    hits = {hit.memory.id: hit for hit in opened(embedder=FakeEmbedder()).search("fire printer", k=9)}
-    unknown = SignalScore(raw=None, normalised=0.0, rank=None, weight=0.0, contribution=0.0)
-    assert hits[2].signals["semantic"] == unknown
+    found = opened(embedder=FakeEmbedder()).search("fire printer", k=9, fusion="minmax")
+    hits = {hit.memory.id: hit for hit in found}
+    unknown = hits[2].signals["semantic"]
+    assert (unknown.raw, unknown.rank, unknown.weight, unknown.contribution) == (None, None, 0.0, 0.0)
     assert hits[2].signals["keyword"].normalised == 1.0
     assert hits[2].signals["keyword"].weight == pytest.approx(2 / 3)
     assert hits[1].signals["keyword"].weight == pytest.approx(0.4)
@@ -393,11 +306,14 @@ def test_explanation_names_everything():
         memory=None,
         score=0.9,
         rank=1,
-        relevance=None,
+        relevance=0.875,
         signals={
-            "keyword": SignalScore(raw=7.25, normalised=1.0, rank=1, weight=0.4, contribution=0.4),
+            "keyword": SignalScore(
+                raw=7.25, normalised=1.0, rank=1, weight=0.4, contribution=0.4, zero=0.0, one=7.25, confidence=0.5
+            ),
             "semantic": SignalScore(raw=None, normalised=0.0, rank=None, weight=0.0, contribution=0.0),
             "entity": SignalScore(raw=1.0, normalised=1.0, rank=2, weight=0.2, contribution=0.2),
+            "answer": SignalScore(raw=0.4, normalised=0.4, rank=None, weight=0.25, contribution=0.1),
         },
         boost=0.3,
         passage=Passage(start=0, stop=1, text="a"),
@@ -405,10 +321,11 @@ def test_explanation_names_everything():
         terms=("printer", "zeca"),
     )
     assert hit.explain().splitlines() == [
-        "score 0.9000",
-        "  keyword  0.4000 = 1.0000 x weight 0.40  (raw 7.25, rank 1)",
+        "score 0.9000  relevance 0.88",
+        "  keyword  0.4000 = 1.0000 x weight 0.40  (raw 7.25 from 0 to 7.25, rank 1, confidence 0.50)",
         "  semantic 0.0000 = 0.0000 x weight 0.00  (raw unknown, no evidence)",
         "  entity   0.2000 = 1.0000 x weight 0.20  (raw 1, rank 2)",
+        "  answer   0.1000 = 0.4000 x weight 0.25  (of the 0.4 of the question before it)",
         "  boost    0.3000",
         "  words     printer, zeca",
         "  entities  Zeca Pagodinho",
@@ -419,8 +336,8 @@ def test_explanation_of_a_real_hit(apart):
     """The explanation of a hit names each signal that took part, the words and the entities that matched."""
     hit = apart.search("printer de Zeca Pagodinho", k=1)[0]
     lines = hit.explain().splitlines()
-    assert lines[0] == f"score {hit.score:.4f}"
-    assert [line.split()[0] for line in lines[1:]] == [*SIGNALS, "boost", "words", "entities"]
+    assert lines[0] == f"score {hit.score:.4f}  relevance {hit.relevance:.2f}"
+    assert [line.split()[0] for line in lines[1:]] == [*SIGNALS, "words", "entities"]
     assert lines[-1].endswith("Zeca Pagodinho")
 
 
