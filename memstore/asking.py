@@ -165,4 +165,4 @@ def refuse_unknown(
     for name in named or ():
         checks.one_of("signal", name, (*signals, *spaces))
     for name in weights.spaces:
-        checks.one_of("weight", name, (*signals, "boost", *spaces))
+        checks.one_of("weight", name, (*signals, "boost", "thread", *spaces))

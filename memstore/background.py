@@ -36,10 +36,17 @@ class Backgrounds:
         """
         direction = query / (float(np.linalg.norm(query)) or 1.0)
         references, sample = self._sample(conn, space)
-        cosines = np.concatenate([_likeliest(references, direction) @ direction, sample @ direction])
+        spoken = _by_language(references @ direction)
+        # The nearest may be what is asked for: among a few texts it alone would make the spread seem wide.
+        others = np.sort(sample @ direction)[:-1]
+        nearest = max(spoken, key=lambda own: float(own.sum()))
+        cosines = np.concatenate([nearest, others])
+        cosines = cosines[np.isfinite(cosines)]
         if not len(cosines):
             return 0.0, 1.0
-        mean, spread = float(cosines.mean()), float(cosines.std())
+        mean = float(cosines.mean())
+        around = np.concatenate([others - mean, *(own - own.mean() for own in spoken if len(own))])
+        spread = float(np.sqrt(np.nanmean(around**2)))
         number = max(_FEWEST, semantic.passages(conn))
         reach = _REACH * spread * math.sqrt(2 * math.log(number))
         return (mean, mean + reach) if reach > 1e-6 else (mean, 1.0 + max(0.0, mean))
@@ -65,13 +72,12 @@ def _units(vectors: Vector) -> Vector:
     return units
 
 
-def _likeliest(references: Vector, query: Vector) -> Vector:
-    """Return the references of the language that a query is nearest to.
+def _by_language(cosines: Vector) -> list[Vector]:
+    """Return the cosines of the reference sentences, those of each language together.
 
-    Texts of other languages are further away for their language alone, and would make the spread seem wider.
+    Texts of other languages than the query's are further away for their language alone: the mean is taken from the
+    nearest language, and the spread around the mean of each.
     """
-    if len(references) != REFERENCES_EACH * REFERENCE_LANGUAGES:
-        return references
-    languages = references.reshape(REFERENCE_LANGUAGES, REFERENCES_EACH, -1)
-    nearest: Vector = languages[int((languages @ query).mean(axis=1).argmax())]
-    return nearest
+    if len(cosines) != REFERENCES_EACH * REFERENCE_LANGUAGES:
+        return [cosines]
+    return list(cosines.reshape(REFERENCE_LANGUAGES, REFERENCES_EACH))

@@ -119,6 +119,26 @@ class Database:
         parts = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
+    def copy(self, path: str | os.PathLike[str]) -> Path:
+        """Write the store as it is now to a new file, readable by its owner alone, and return its path.
+
+        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by. Raises
+        `StorageError` when the path exists, `NotAStoreError` when no file can be made there.
+        """
+        target = _path(path)
+        if os.path.lexists(target):
+            raise StorageError(f"{target} exists already; name a new file.")
+        _create_private(target)
+        with self._translated():
+            copied = apsw.Connection(str(target))
+            try:
+                with copied.backup("main", self.connection(), "main") as backup:
+                    while not backup.done:
+                        backup.step()
+            finally:
+                copied.close()
+        return target
+
     def close(self) -> None:
         """Close every connection; the last one brings the write-ahead log back into the file. Can be called twice."""
         if os.getpid() != self._pid:

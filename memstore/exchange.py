@@ -13,7 +13,8 @@ from typing import Any
 from memstore import checks
 from memstore.errors import InvalidInputError
 from memstore.memories import Row
-from memstore.records import NewMemory, Term
+from memstore.profiles import Profile, from_fields, own_name, to_fields
+from memstore.records import NewMemory, Term, Weights
 
 # The metadata field that says which import a memory belongs to, so that pruning touches nothing else.
 IMPORTED_FROM = "imported_from"
@@ -81,8 +82,13 @@ def term_line(term: Term) -> str:
     return json.dumps({"term": term.name, "kind": term.kind, "aliases": list(term.aliases)}, ensure_ascii=False)
 
 
-def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Term]:
-    """Yield what each line of JSON holds: an exported memory, a new one (the fields of `NewMemory`), a known term.
+def profile_line(name: str, weights: Weights) -> str:
+    """Return a profile as one line of JSON."""
+    return json.dumps({"profile": name, "weights": to_fields(weights)}, ensure_ascii=False)
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Term | Profile]:
+    """Yield what each line of JSON holds: a memory, exported or new (the fields of `NewMemory`), a term, a profile.
 
     Raises `InvalidInputError` with the number of the first line that is none of these.
     """
@@ -95,7 +101,7 @@ def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Ter
             raise InvalidInputError(f"line {number}: {error}") from error
 
 
-def _read_line(line: str) -> checks.Checked | Restored | Term:
+def _read_line(line: str) -> checks.Checked | Restored | Term | Profile:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -111,6 +117,11 @@ def _read_line(line: str) -> checks.Checked | Restored | Term:
             kind=checks.name("kind", fields.get("kind")) or "term",
             aliases=checks.names("aliases", fields.get("aliases", ())),
         )
+    if "profile" in fields:
+        unknown = sorted(set(fields) - {"profile", "weights"})
+        if unknown:
+            raise InvalidInputError(f"a profile has no field {unknown[0]!r}; its fields are profile, weights.")
+        return Profile(name=own_name(fields["profile"]), weights=from_fields(fields.get("weights")))
     unknown = sorted(set(fields) - set(_EXPORTED_FIELDS))
     if unknown:
         raise InvalidInputError(f"the field {unknown[0]!r} is unknown; the fields are {', '.join(_NEW_FIELDS)}.")

@@ -159,6 +159,7 @@ def _completed(
         eligible |= answers
         candidates = sorted(eligible | _answered_by(eligible, turns))
     at = {one: index for index, one in enumerate(candidates)}
+    named = "entity" in signals and entities.has_identifier(question.query)
     scored = {}
     for name, signal in signals.items():
         scores = signal.complete(candidates)
@@ -175,6 +176,10 @@ def _completed(
         eligible=np.array([one in eligible for one in candidates], dtype=bool),
         signals=scored,
         identified=np.array([entities.identified(found.held.get(one, ())) for one in candidates], dtype=np.float64),
+        missing=np.array(
+            [named and not any(entity.identifies for entity in found.held.get(one, ())) for one in candidates],
+            dtype=bool,
+        ),
         known=found.asked.known if found.asked is not None else 0.0,
         turns=_turns(candidates, turns, at) if turns else None,
     )

@@ -76,13 +76,19 @@ def listing(found: Sequence[Memory]) -> tuple[list[str], list[list[str]]]:
 def hits(found: SearchResult, *, explain: bool) -> Iterator[str]:
     """Yield the lines that show an answer to a person."""
     if not found:
-        yield "nothing found"
+        best = f": the best of what there is has relevance {found.relevance:.2f}" if found.withheld else ""
+        yield f"nothing found{best}"
     for hit in found:
         text = hit.passage.text if hit.passage is not None else hit.memory.text
         yield from _wrapped(f"{hit.rank}. {hit.score:.2f}  {snippet(text)}", "   ")
         yield "   " + "  ".join(_about(hit.memory))
         if explain:
             yield from (f"   {plain(line)}" for line in hit.explain().splitlines())
+
+
+def paragraph(text: str) -> Iterator[str]:
+    """Yield the lines of a sentence or several, fitted to the terminal there, one line through a pipe."""
+    yield from _wrapped(one_line(text), "")
 
 
 def card(memory: Memory) -> Iterator[str]:
@@ -170,6 +176,9 @@ def result(found: SearchResult) -> dict[str, Any]:
         "skipped": dict(found.skipped),
         "spaces": list(found.spaces),
         "pending": found.pending,
+        "relevance": found.relevance,
+        "uncertain": found.uncertain,
+        "withheld": found.withheld,
         "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
         "hits": [record(hit) for hit in found],
     }

@@ -48,7 +48,7 @@ class Searcher:
             if gathered is None:
                 return _nothing(question, found.skipped)
             with clock("fuse"):
-                fused = fuse(gathered, question.weights, question.fusion)
+                fused = fusion.weighed(gathered, question.weights, question.fusion)
                 relevance = fusion.relevance(gathered)
                 chosen = fused.order[: question.k]
                 if question.min_relevance is not None:
@@ -120,6 +120,7 @@ class Searcher:
             eligible=np.zeros(0, dtype=bool),
             signals={},
             identified=np.zeros(0),
+            missing=np.zeros(0, dtype=bool),
             known=0.0,
         )
         return dataclasses.replace(found.gathered or empty, timings=clock.timings)
@@ -131,13 +132,6 @@ class Searcher:
         """
         with self._database.read() as conn:
             return memories.resolved(conn, names, namespace)
-
-
-def fuse(gathered: Gathered, weights: Weights, how: str | None = None, *, rrf_k: float = fusion.RRF_K) -> Fused:
-    """Return the scores of what was gathered by some weights."""
-    spaces = {name: one.space for name, one in gathered.signals.items() if one.space is not None}
-    shares = fusion.shares(weights, tuple(gathered.signals), spaces)
-    return fusion.fuse(gathered, shares, boost=weights.boost, thread=weights.thread, how=how, rrf_k=rrf_k)
 
 
 class _Clock:

@@ -231,7 +231,8 @@ def vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int
 
 def references(space: StoredSpace) -> Vector:
     """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
-    return np.frombuffer(space.background, dtype=np.float32).reshape(-1, space.dimensions)
+    whole = len(space.background) // (4 * space.dimensions) * space.dimensions
+    return np.frombuffer(space.background, dtype=np.float32, count=whole).reshape(-1, space.dimensions)
 
 
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 import apsw
 
 from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
-from memstore import fusion as fusing
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Given
@@ -23,6 +22,7 @@ from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
 from memstore.planning import Write
+from memstore.profiles import Profiles
 from memstore.ranking import Ranking
 from memstore.ranking import checked as ranking_of
 from memstore.records import (
@@ -108,6 +108,7 @@ class MemoryStore:
             self._database.close()
             raise
         self.terms = Terms(self._database, self._analyser, recogniser)
+        self.profiles = Profiles(self._database)
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)
         self._writer = Writer(self._database, self._analyser, lexicon, filler, recogniser)
@@ -326,15 +327,15 @@ class MemoryStore:
         `tags` must all be there. `where` maps a metadata path (names joined by dots) to a value, or to `$eq`, `$ne`,
         `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`; values are compared with their type.
 
-        `weights` (or a `profile`: default, technical, conceptual, people) are shares of the signals that take part;
-        a mapping keeps the default of what it leaves out, and a signal of weight 0 takes no part. A signal that
-        can't is in `skipped` with the reason; `signals` names the only ones wanted, and then one that can't raises
-        `SignalUnavailableError`, and threads lend nothing. `match` is of the keyword signal alone: any word of the
-        query, all of them, or any where no memory has all. `fusion` says how the scores are put together: `calibrated`
-        (the default: each on the scale of what this query could score, see `memstore.fusion`), `minmax`, `dbsf`,
-        `zscore`, `l2`, `geometric`, `harmonic` or `rrf`. Hits less relevant than `min_relevance`, in [0, 1], are left
-        out, and `withheld` counts them. This version has no second stage: `rerank=True` is noted in `skipped`. Raises
-        `InvalidInputError` on any argument that means nothing.
+        `weights` (or a `profile`: default, technical, conceptual, people, or one of `profiles`) are shares of the
+        signals that take part; a mapping keeps the default of what it leaves out, and a signal of weight 0 takes no
+        part. A signal that can't is in `skipped` with the reason; `signals` names the only ones wanted, and then one
+        that can't raises `SignalUnavailableError`, and threads lend nothing. `match` is of the keyword signal alone:
+        any word of the query, all of them, or any where no memory has all. `fusion` says how the scores are put
+        together: `calibrated` (the default: each on the scale of what this query could score, see `memstore.fusion`),
+        `minmax`, `dbsf`, `zscore`, `l2`, `geometric`, `harmonic` or `rrf`. Hits less relevant than `min_relevance`,
+        in [0, 1], are left out, and `withheld` counts them. This version has no second stage: `rerank=True` is noted
+        in `skipped`. Raises `InvalidInputError` on any argument that means nothing.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
@@ -343,7 +344,7 @@ class MemoryStore:
             query=_UNSTORABLE.sub(" ", query),
             k=k,
             depth=max(k, checks.whole("depth", depth, least=1)),
-            weights=fusing.weights(profile, weights),
+            weights=self.profiles.weights(profile, weights),
             fusion=fusion,
             filter=filters.checked(namespace, tags, where, after, before, thread, author),
             signals=signal_names(signals),
@@ -443,12 +444,12 @@ class MemoryStore:
         )
 
     def export(self, destination: TextIO | str | os.PathLike[str], *, namespace: str | None = None) -> int:
-        """Write every memory (of a namespace) and every known term as JSON Lines; return how many memories.
+        """Write every memory (of a namespace), known term and saved profile as JSON Lines; return how many memories.
 
         A path is made anew, readable by its owner alone; one that exists is refused. Memories that have expired are
         left out. `import_jsonl` brings all of it back: ids, keys, times, tags, metadata, entities.
         """
-        return transfer.export(self._database, self.terms, destination, namespace)
+        return transfer.export(self._database, self.terms, self.profiles, destination, namespace)
 
     def import_jsonl(
         self, lines: Iterable[str], *, embed: Embed = "now", progress: Progress | None = None
@@ -457,9 +458,10 @@ class MemoryStore:
 
         All lines are checked before the first memory is written. Importing the same lines again adds nothing. An
         exported memory that is here already (by id and content, by key, or by content) is brought to the state that
-        its line has; one whose id another memory has taken gets a new one. `embed` is as in `add`.
+        its line has; one whose id another memory has taken gets a new one. A profile takes the weights of its line.
+        `embed` is as in `add`.
         """
-        return transfer.import_jsonl(self._writer, self.terms, lines, progress, embed=_at_once(embed))
+        return transfer.import_jsonl(self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed))
 
     def import_markdown(
         self,

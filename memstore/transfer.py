@@ -10,18 +10,24 @@ from memstore import checks, entities, exchange, memories, planning
 from memstore.database import Database
 from memstore.errors import InvalidInputError, NotFoundError, StorageError
 from memstore.filters import Filter
+from memstore.fusion import PROFILES
 from memstore.planning import Write
+from memstore.profiles import Profile, Profiles
 from memstore.records import ImportReport, Memory, NewMemory, Term
 from memstore.terms import Terms
 from memstore.writing import Writer
 
 
 def export(
-    database: Database, terms: Terms, destination: TextIO | str | os.PathLike[str], namespace: str | None
+    database: Database,
+    terms: Terms,
+    profiles: Profiles,
+    destination: TextIO | str | os.PathLike[str],
+    namespace: str | None,
 ) -> int:
-    """Write known terms and memories as JSON Lines to a stream, or to a file that is not there yet."""
+    """Write known terms, the file's profiles and memories as JSON Lines to a stream, or to a file not there yet."""
     if not isinstance(destination, str | os.PathLike):
-        return _export(database, terms, destination, namespace)
+        return _export(database, terms, profiles, destination, namespace)
     try:
         handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -30,7 +36,7 @@ def export(
         raise StorageError(f"{os.fspath(destination)!r} can't be written: {error}.") from error
     try:
         with open(handle, "w", encoding="utf-8") as file:
-            return _export(database, terms, file, namespace)
+            return _export(database, terms, profiles, file, namespace)
     except BaseException as error:
         # Half an export is none: it would stand in the way of the next.
         os.unlink(destination)
@@ -42,26 +48,31 @@ def export(
 def import_jsonl(
     writer: Writer,
     terms: Terms,
+    profiles: Profiles,
     lines: Iterable[str],
     progress: Callable[[int, int], None] | None,
     *,
     embed: bool,
 ) -> ImportReport:
-    """Store what lines of JSON hold, known terms first; all are checked before the first is written."""
+    """Store what lines of JSON hold, known terms and profiles first; all are checked before the first is written."""
     if isinstance(lines, str):
         raise InvalidInputError("lines is one text; give its lines, such as an open file or text.splitlines().")
     writes: list[Write] = []
     known: list[Term] = []
+    saved: list[Profile] = []
     read = list(exchange.read_lines(lines))
     above = max((found.row.id or 0 for found in read if isinstance(found, exchange.Restored)), default=0)
     for found in read:
         if isinstance(found, Term):
             known.append(found)
+        elif isinstance(found, Profile):
+            saved.append(found)
         elif isinstance(found, exchange.Restored):
             writes.append(planning.restoring(found.row, found.given, above))
         else:
             writes.append(planning.adding(found))
     terms.add_many(known)
+    profiles.save_many(saved)
     return counted(writer.store(writes, progress, embed=embed))
 
 
@@ -130,11 +141,16 @@ def counted(written: Sequence[Memory]) -> ImportReport:
     )
 
 
-def _export(database: Database, terms: Terms, file: TextIO, namespace: str | None) -> int:
+def _export(database: Database, terms: Terms, profiles: Profiles, file: TextIO, namespace: str | None) -> int:
     number = 0
     chosen = Filter(namespace=checks.name("namespace", namespace))
     with database.read() as conn:
         file.writelines(exchange.term_line(term) + "\n" for term in terms.list())
+        file.writelines(
+            exchange.profile_line(name, weights) + "\n"
+            for name, weights in profiles.list().items()
+            if name not in PROFILES
+        )
         for memory_id in sorted(memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)):
             row = memories.get(conn, memory_id)
             if row is not None:

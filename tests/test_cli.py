@@ -327,15 +327,15 @@ def test_output_that_cannot_be_written_is_one_sentence(tmp_path, verb):
 
 
 def test_the_demo_answers_each_kind_of_question(run):
-    """The demo stores real text and finds each of its notes first."""
+    """The demo stores real text and finds a code, a price and a name among its notes first."""
     said = run("demo", "--quiet").stdout
     for question, answer in [
-        ("ERR-4018?", "1. 1.30  O erro ERR-4018 aparece"),
-        ("18,90?", "1. 0.80  O plano básico custa R$ 18,90"),
-        ("Maria da Silva?", "1. 1.30  Decidimos com Maria da Silva"),
+        ("ERR-4018?", "O erro ERR-4018 aparece"),
+        ("18,90?", "O plano básico custa R$ 18,90"),
+        ("Maria da Silva?", "Decidimos com Maria da Silva"),
     ]:
         asked = said.index(question)
-        assert answer in said[asked : asked + 200]
+        assert re.search(rf"1\. [01]\.\d\d  {re.escape(answer)}", said[asked : asked + 200])
     assert "embedder: " in said
 
 

@@ -395,15 +395,48 @@ def test_entity_of_every_memory_says_nothing(words):
 
 
 def test_boost_is_scaled_by_rarity(words):
-    """The boost is the weight's boost times the rarity of the rarest entity that the memory shares with the query."""
-    words.add_many([NewMemory(text=text) for text in ("a Ana ligou", "a Ana saiu", "o Beto saiu", "nada")])
-    boosts = {hit.memory.text: hit.boost for hit in words.search("Ana ou Beto saiu", k=9, weights={"keyword": 1.0})}
-    ana = (math.log(4 / 2) / math.log(4)) ** 2
-    assert boosts == {
-        "a Ana ligou": pytest.approx(0.3 * ana),
-        "a Ana saiu": pytest.approx(0.3 * ana),
-        "o Beto saiu": pytest.approx(0.3),
+    """The boost is the weight's boost times the rarity of the rarest identifier that memory and query share."""
+    words.add_many(
+        [NewMemory(text=text) for text in ("o ERR-4018 ligou", "o ERR-4018 saiu", "o ERR-4019 saiu", "nada")]
+    )
+    found = words.search("ERR-4018 ou ERR-4019 saiu", k=9, weights={"keyword": 1.0})
+    two_of_four = (math.log(4 / 2) / math.log(4)) ** 2
+    assert {hit.memory.text: hit.boost for hit in found} == {
+        "o ERR-4018 ligou": pytest.approx(0.3 * two_of_four),
+        "o ERR-4018 saiu": pytest.approx(0.3 * two_of_four),
+        "o ERR-4019 saiu": pytest.approx(0.3),
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "boosted"),
+    [
+        ("o ERR-4018 saiu", "ERR-4018", True),
+        ("veja src/db.py", "src/db.py", True),
+        ("escreva a ana@example.org", "ana@example.org", True),
+        ("fale com @ana", "@ana", True),
+        ("custa R$ 18,90", "R$ 18,90", True),
+        ("a Ana saiu", "Ana", False),
+        ("Maria da Silva saiu", "Maria da Silva", False),
+    ],
+)
+def test_names_get_no_boost(words, text, query, boosted):
+    """What identifies is boosted; a name that is known by its capitals alone is not, until the user teaches it."""
+    words.add(text)
+    words.add("nada de novo")
+    assert words.search(query)[0].boost == (0.3 if boosted else 0.0)
+    if not boosted:
+        words.terms.add(query, kind="customer")
+        assert words.search(query)[0].boost == 0.3
+
+
+def test_an_author_gets_no_boost(words):
+    """A memory is not boosted for its author's name, and is for an entity that the caller gave."""
+    words.add("nada de novo", author="Ana")
+    words.add("nada de velho", entities=["Beto"])
+    words.add("outra nota")
+    assert words.search("Ana")[0].boost == 0.0
+    assert words.search("Beto")[0].boost == 0.3
 
 
 @pytest.mark.parametrize(
@@ -418,11 +451,11 @@ def test_boost_is_scaled_by_rarity(words):
 )
 def test_boost_only_with_the_entity_signal(words, options, boost):
     """A shared entity boosts a memory only when the entity signal takes part, by what the weights say."""
-    words.add("a Ana saiu")
+    words.add("o ERR-4018 saiu")
     words.add("nada de novo")
-    (hit,) = words.search("Ana", **options)
+    (hit,) = words.search("ERR-4018", **options)
     assert hit.boost == boost
-    assert hit.entities == (("Ana",) if options.get("signals") != ["keyword"] else ())
+    assert hit.entities == (("ERR-4018",) if options.get("signals") != ["keyword"] else ())
 
 
 def test_author_is_an_entity(words):

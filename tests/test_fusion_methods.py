@@ -40,7 +40,9 @@ def by(ends, raw, evidence=None) -> list[float]:
     return scaled(raw, evidence, ends(raw, evidence)).tolist()
 
 
-def gathered(known=1.0, identified=None, turns=None, eligible=None, ids=None, confidence=None, **signals) -> Gathered:
+def gathered(
+    known=1.0, identified=None, missing=None, turns=None, eligible=None, ids=None, confidence=None, **signals
+) -> Gathered:
     """Return candidates with the raw scores of some signals, NaN and 0 being no evidence; each scale is 0 to 1."""
     count = len(next(iter(signals.values())))
     arrays = {name: np.array(raw, dtype=np.float64) for name, raw in signals.items()}
@@ -57,6 +59,7 @@ def gathered(known=1.0, identified=None, turns=None, eligible=None, ids=None, co
             for name, raw in arrays.items()
         },
         identified=np.zeros(count) if identified is None else np.array(identified, dtype=np.float64),
+        missing=np.zeros(count, dtype=bool) if missing is None else np.array(missing),
         known=known,
         turns=turns,
     )
@@ -246,6 +249,7 @@ def test_a_score_below_the_scale_is_nothing():
         eligible=np.ones(3, dtype=bool),
         signals={"semantic": signal},
         identified=np.zeros(3),
+        missing=np.zeros(3, dtype=bool),
         known=1.0,
     )
     assert fuse(found, {"semantic": 1.0}).scores.tolist() == pytest.approx([0.0, 0.0, 0.25])
@@ -347,6 +351,8 @@ def test_relevance_by_hand():
     score = 0.4 * 1.0 + 0.4 * 0.8 + 0.2 * 1.0 + 0.3
     assert relevance(found)[0] == pytest.approx(1 / (1 + math.exp(-(10.0 * score - 3.5 * 0.9 - 2.9))))
     assert relevance(found)[1] < 0.1
+    lacking = gathered(keyword=[1.0], semantic=[0.8], entity=[0.0], missing=[True], known=0.9)
+    assert relevance(lacking)[0] == pytest.approx(1 / (1 + math.exp(-(10.0 * 0.72 - 3.5 * 0.9 - 2.0 - 2.9))))
 
 
 @LAW

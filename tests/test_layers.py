@@ -22,9 +22,9 @@ LAYERS = [
     {"checks", "lexicon", "threads"},
     {"embedding", "filters", "ranking"},
     {"keyword", "semantic", "entities", "fusion"},
-    {"memories", "serving"},
+    {"memories", "profiles", "serving"},
     {"making", "asking", "background", "evaluation", "exchange"},
-    {"filling", "planning"},
+    {"filling", "planning", "tuning"},
     {"spaces"},
     {"writing"},
     {"gathering", "terms"},
@@ -147,10 +147,12 @@ def test_ddl_stands_in_the_schema(path):
 
 def test_fusion_knows_no_sql():
     """Fusion is arithmetic: it neither imports the driver nor holds a statement."""
-    path = PACKAGE / "fusion.py"
-    assert not {one.name for one in imports(path)} & {"apsw", "sqlite3", "memstore.database"}
-    assert [text for text in strings(path) if SQL.search(text)] == []
-    assert [call for call in calls(path) if call.endswith(("execute", "executemany"))] == []
+    files = list((PACKAGE / "fusion").glob("*.py"))
+    assert len(files) > 3
+    for path in files:
+        assert not {one.name for one in imports(path)} & {"apsw", "sqlite3", "memstore.database"}
+        assert [text for text in strings(path) if SQL.search(text)] == []
+        assert [call for call in calls(path) if call.endswith(("execute", "executemany"))] == []
 
 
 def test_schema_is_in_reach():

@@ -10,6 +10,7 @@ import click
 from memstore import __version__, render
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
+from memstore.cli.evaluating import evaluate
 from memstore.cli.models import models
 from memstore.cli.support import (
     Place,
@@ -30,12 +31,14 @@ from memstore.cli.support import (
     read_json,
     read_stdin,
 )
+from memstore.cli.tuning import profiles, tune
 from memstore.errors import MemstoreError, NotFoundError
 from memstore.exchange import read_text
 from memstore.ranking import BM25
 from memstore.store import Embed
 
 _SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
+_PROFILE = "default, technical, conceptual, people, or one of the file (memstore profiles lists them)."
 
 
 def main() -> NoReturn:
@@ -93,9 +96,10 @@ def add(place: Place, text: str, embed: Embed, **fields: Any) -> None:
 @click.argument("query")
 @click.option("-k", "--limit", "k", type=int, default=3, show_default=True, help="How many hits at most.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
-@click.option("--profile", default="default", show_default=True, help="default, technical, conceptual or people.")
-@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost, or a space's name.")
-@click.option("--fusion", help="How scores are put together: minmax.")
+@click.option("--profile", default="default", show_default=True, help=_PROFILE)
+@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost, thread, or a space's name.")
+@click.option("--fusion", help="calibrated (the default), minmax, dbsf, zscore, l2, geometric, harmonic or rrf.")
+@click.option("--min-relevance", type=float, help="Leave out what is less likely an answer than this, 0 to 1.")
 @click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
 @click.option("--signal", "signals", multiple=True, help=_SIGNAL)
 @click.option("--ranking", default="bm25", show_default=True, help="How keywords are ranked: bm25 or tf-idf.")
@@ -120,6 +124,12 @@ def search(
         return
     for line in render.hits(found, explain=explain):
         click.echo(line)
+    if found and found.uncertain:
+        notice(
+            f"uncertain: by its scores the best hit is no answer more likely than one"
+            f" (relevance {found.relevance:.2f}).",
+            place.quiet,
+        )
     for signal, reason in found.skipped.items():
         if reason != "not asked for":
             notice(f"{signal} took no part: {reason}.", place.quiet)
@@ -315,6 +325,9 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
 
 cli.add_command(embedders)
 cli.add_command(entities)
+cli.add_command(evaluate)
 cli.add_command(models)
+cli.add_command(profiles)
+cli.add_command(tune)
 cli.add_command(add, "remember")
 cli.add_command(delete, "forget")

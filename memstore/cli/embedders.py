@@ -1,6 +1,5 @@
 """`memstore embedders`: the embedding spaces of a file, added, filled, chosen, compared and removed."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +7,8 @@ from pathlib import Path
 import click
 
 from memstore import render
-from memstore.cli.support import Place, file_options, notice, opened, print_json, progress_bar
+from memstore.cli.support import Place, file_options, notice, opened, print_json, progress_bar, read_questions
 from memstore.errors import InvalidInputError
-from memstore.exchange import read_text
 from memstore.records import Comparison, Filled
 from memstore.store import MemoryStore
 
@@ -162,7 +160,7 @@ def compare(place: Place, queries: tuple[str, ...], questions: Path | None, name
     if bool(queries) == (questions is not None):
         raise click.UsageError("give QUERIES or a file of --questions.")
     with opened(place, must_exist=True) as store:
-        texts, relevant = (list(queries), None) if questions is None else _questions(store, questions)
+        texts, relevant = (list(queries), None) if questions is None else _questions(store, questions, place.quiet)
         found = store.spaces.compare(texts, k=k, relevant=relevant, names=names or None)
         if place.as_json:
             print_json(render.record(found))
@@ -177,39 +175,22 @@ def compare(place: Place, queries: tuple[str, ...], questions: Path | None, name
                         click.echo(f"{rank}. [{one}] {render.snippet(memory.text)}")
 
 
-def _questions(store: MemoryStore, path: Path) -> tuple[list[str], list[set[int]] | None]:
-    texts: list[str] = []
-    relevant: list[set[int]] = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        row: dict[str, object] = {"text": line.strip()}
-        if line.lstrip().startswith("{"):
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InvalidInputError(f"{path}, line {number} is not JSON ({error}).") from error
-        text = row.get("text")
-        if not isinstance(text, str):
-            raise InvalidInputError(f"{path}, line {number} has no text; give an object with text and relevant.")
-        texts.append(text)
-        relevant.append(_right_ids(store, row))
-    if not texts:
-        raise InvalidInputError(f"{path} holds no question; give one a line.")
-    return texts, relevant if any(relevant) else None
-
-
-def _right_ids(store: MemoryStore, row: dict[str, object]) -> set[int]:
-    found: set[int] = set()
-    given = row.get("relevant") or []
-    for one in given if isinstance(given, list) else [given]:
-        if isinstance(one, int):
-            found.add(one)
-        else:
-            memory = store.get(key=str(one), namespace=str(row.get("namespace") or row.get("scope") or "default"))
-            if memory is not None:
-                found.add(memory.id)
-    return found
+def _questions(store: MemoryStore, path: Path, quiet: bool) -> tuple[list[str], list[set[int]] | None]:
+    """Return the texts of a file of questions, and the right memories of each where the file names any."""
+    asked = read_questions(str(path), judged=False)
+    ids: dict[str | None, dict[str, int]] = {}
+    for namespace in dict.fromkeys(one.namespace for one in asked):
+        names = {name for one in asked if one.namespace == namespace for name in one.relevant}
+        ids[namespace] = store.searcher.resolve(sorted(names), namespace)
+    absent = [name for one in asked for name in one.relevant if name not in ids[one.namespace]]
+    if absent:
+        notice(
+            f"{path} names right memories that are not in this file, {len(absent):,} in all;"
+            f" the first is {absent[0]!r}.",
+            quiet,
+        )
+    relevant = [{ids[one.namespace][name] for name in one.relevant if name in ids[one.namespace]} for one in asked]
+    return [one.text for one in asked], relevant if any(relevant) else None
 
 
 def _print_comparison(found: Comparison) -> None:

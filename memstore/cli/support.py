@@ -7,19 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from memstore import render
 from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.exchange import read_text
 from memstore.ranking import Ranking
 from memstore.records import Memory
 from memstore.store import EMBED, MemoryStore
 
+if TYPE_CHECKING:
+    from memstore.evaluation import Judged
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 _LONG_WORK = 50
+# A line of an export has one of these fields.
+_MARKS = ("text", "term", "profile")
 _EMBEDDER = f"{NAMES}."
 _EXAMPLE = "give an object such as '{\"paid\": true}'"
 
@@ -167,6 +173,18 @@ def read_stdin() -> str:
         raise InvalidInputError(f"standard input is not UTF-8 text (byte {error.start}); convert it first.") from error
 
 
+def read_questions(path: str, *, judged: bool = True) -> "tuple[Judged, ...]":
+    """Return the questions of a file, `-` being standard input; an error names the file."""
+    from memstore.evaluation import read
+
+    # At "\n" alone: other line ends of Unicode may stand inside the text of a question.
+    lines = (read_stdin() if path == "-" else read_text(Path(path))).split("\n")
+    try:
+        return read(lines, judged=judged)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{'standard input' if path == '-' else path}, {error}") from error
+
+
 def form_of(path: str, form: str, text: str) -> str:
     """Return the format of what is imported, from its name or, of standard input, its first line."""
     if form != "auto":
@@ -174,7 +192,7 @@ def form_of(path: str, form: str, text: str) -> str:
     if path == "-":
         # What `memstore export` writes is known by its first line; any other text is a text.
         first = text.lstrip().partition("\n")[0]
-        return "jsonl" if first.startswith("{") and ('"text": ' in first or '"term": ' in first) else "text"
+        return "jsonl" if first.startswith("{") and any(f'"{name}": ' in first for name in _MARKS) else "text"
     suffix = Path(path).suffix.lower()
     if suffix in (".jsonl", ".ndjson", ".json"):
         return "jsonl"
@@ -201,8 +219,9 @@ def asking(yes: bool, progress: "Bar") -> Callable[[Sequence[Memory]], bool]:
 class Bar:
     """A progress bar on standard error, shown when a terminal is there and the work is long."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, doing: str = "embedding and storing") -> None:
         self._quiet = quiet or not sys.stderr.isatty()
+        self._doing = doing
         self._bar: Any = None
 
     def __call__(self, done: int, total: int) -> None:
@@ -214,7 +233,7 @@ class Bar:
 
             self._bar = RichProgress(console=Console(stderr=True), transient=True)
             self._bar.start()
-            self._task = self._bar.add_task("embedding and storing", total=total)
+            self._task = self._bar.add_task(self._doing, total=total)
         self._bar.update(self._task, completed=done, total=total)
 
     def stop(self) -> None:
@@ -224,9 +243,9 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Bar]:
+def progress_bar(quiet: bool, doing: str = "embedding and storing") -> Iterator[Bar]:
     """Show a bar while the work lasts; hand out what is to be told of the progress."""
-    bar = Bar(quiet)
+    bar = Bar(quiet, doing)
     try:
         yield bar
     finally:

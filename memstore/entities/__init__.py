@@ -1,6 +1,6 @@
 """The entity signal: who and what memories mention."""
 
-from memstore.entities.finding import Mentions, Recogniser, find, key, reading
+from memstore.entities.finding import Mentions, Recogniser, find, has_identifier, key, reading
 from memstore.entities.signal import (
     COUNTS,
     QueryEntity,
@@ -32,6 +32,7 @@ __all__ = [
     "count",
     "find",
     "given",
+    "has_identifier",
     "identified",
     "index",
     "key",

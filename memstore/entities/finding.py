@@ -64,6 +64,7 @@ _MONEY = regex.compile(
     regex.IGNORECASE,
 )
 LONGEST_NAME = 80
+_IDENTIFIERS = frozenset({"code", "path", "url", "address", "handle"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,11 @@ def _marked(text: str) -> Iterator[tuple[int, int, Entity]]:
         kind = _kind(piece)
         if kind is not None and len(piece) <= LONGEST_NAME:
             yield start, start + len(piece), Entity(name=piece, kind=kind)
+
+
+def has_identifier(text: str) -> bool:
+    """Say whether a text names something by what only that has: a code, path, link, address or handle."""
+    return any(entity.kind in _IDENTIFIERS for _, _, entity in _marked(text))
 
 
 def _kind(piece: str) -> str | None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -32,6 +33,7 @@ _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufde
 _FAMILY = re.compile(r"font-family: [^;]*;?\s*|(?<=px) '[^;]*(?=;|$)")
 _COLOUR = re.compile("#[0-9a-f]{6}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_NO_MATPLOTLIB = "the report needs the package matplotlib, not installed here; pip install 'memstore[report]'."
 _LONGEST_LABEL = 26
 _WIDTH = 4.6
 _SETTINGS: dict[Any, Any] = {
@@ -181,6 +183,12 @@ def curve(found: Curve, measure: str, number: int) -> Plot:
     )
 
 
+def require() -> None:
+    """Raise `InvalidInputError` when matplotlib is not installed, before any work is done for a plot."""
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError(_NO_MATPLOTLIB)
+
+
 @contextmanager
 def _figure(height: float) -> Iterator["Figure"]:
     """Hand out a figure under settings of ours alone; raise `InvalidInputError` when matplotlib is not installed."""
@@ -188,9 +196,7 @@ def _figure(height: float) -> Iterator["Figure"]:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InvalidInputError(
-            "the report needs the package matplotlib, not installed here; pip install 'memstore[report]'."
-        ) from error
+        raise InvalidInputError(_NO_MATPLOTLIB) from error
     # Its fonts lack letters that the reader's browser may have; the text is drawn there.
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")

@@ -29,13 +29,15 @@ class Judged:
     namespace: str | None = None
 
 
-def read(lines: Iterable[str]) -> tuple[Judged, ...]:
+def read(lines: Iterable[str], *, judged: bool = True) -> tuple[Judged, ...]:
     """Return the judged questions of JSON Lines, one object a line.
 
     An object has `text` (or `query`, `question`) and `relevant`, and may have `id` (else it is the number of the
     line), `grades`, `category` (or `kind`) and `namespace` (or `scope`); other fields, which published collections
     have, are passed over, and so are blank lines. Raises `InvalidInputError` with the number of the first line that is
     none, that says an id again, or that names no relevant memory: a question without an answer is not judged here.
+
+    Without `judged` a question may name no relevant memory, and a line that begins no object is the text of one.
     """
     found: dict[str, Judged] = {}
     places: dict[str, int] = {}
@@ -44,7 +46,7 @@ def read(lines: Iterable[str]) -> tuple[Judged, ...]:
         if not line.strip():
             continue
         try:
-            one = _question(line, number)
+            one = _question(line, number, judged)
             if one.id in found:
                 raise InvalidInputError(
                     f"the id {checks.brief(one.id)} is that of line {places[one.id]} too; give each question its own."
@@ -57,14 +59,16 @@ def read(lines: Iterable[str]) -> tuple[Judged, ...]:
     return tuple(found.values())
 
 
-def _question(line: str, number: int) -> Judged:
+def _question(line: str, number: int, judged: bool) -> Judged:
+    if not judged and not line.lstrip().startswith("{"):
+        return Judged(id=str(number), text=_text("text", line.strip()), relevant=())
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"this is not JSON ({error}); {_EXAMPLE}.") from error
     if not isinstance(fields, dict):
         raise InvalidInputError(f"this is a JSON {type(fields).__name__}; {_EXAMPLE}.")
-    relevant = _relevant(fields.get("relevant"))
+    relevant = _relevant(fields.get("relevant")) if judged or fields.get("relevant") not in (None, []) else ()
     given_id, category = fields.get("id"), _first(fields, "category", "kind")
     return Judged(
         id=str(number) if given_id is None else _identity("id", given_id),
@@ -123,7 +127,7 @@ def _grades(value: Any, relevant: tuple[str, ...]) -> dict[str, float]:
             )
         given[key] = float(gain)
     found = {one: given.get(one, 1.0) for one in relevant}
-    if not any(found.values()):
+    if found and not any(found.values()):
         raise InvalidInputError("grades are all 0, which leaves nothing to find; give one above 0.")
     return found
 

@@ -1,13 +1,15 @@
 """The records of a finished evaluation, and its table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, TypeAlias
 
-from memstore.evaluation.measures import Estimate
+from memstore.evaluation.measures import MEASURES, Estimate, Values, estimates
 
 Kind: TypeAlias = Literal["signal", "fusion", "rerank", "variant"]
+# Of a column, so that the table fits a terminal.
+_LONGEST_NAME = 12
 _HEADER = ["hit@1", "hit@10", "MRR@10", "nDCG@10", "vs best signal", "ms", "run"]
 
 
@@ -79,7 +81,8 @@ class Evaluation:
 
     `questions` counts them, `categories` those of each category; `default` names the run that is the store's own
     search. `overlap` is None where keywords or vectors took no part. `verdict` says in sentences what follows,
-    `notes` what to know before believing it.
+    `notes` what to know before believing it. `missed` holds the ids of the questions without a right memory among the
+    first ten, by run: the default, keywords and vectors.
     """
 
     store: str
@@ -92,6 +95,7 @@ class Evaluation:
     curves: tuple[Curve, ...]
     verdict: tuple[str, ...]
     notes: tuple[str, ...]
+    missed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def rows(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
@@ -118,6 +122,10 @@ def milliseconds(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
 def _value(estimate: Estimate | None) -> str:
     return "" if estimate is None else short(estimate.value)
 
@@ -129,3 +137,35 @@ def _with_interval(estimate: Estimate | None) -> str:
 def _difference(estimate: Estimate | None) -> str:
     # With a third digit, so that it is seen on which side of 0 an end is.
     return "" if estimate is None else f"{short(estimate.value, 3, '+')} [{short(estimate.low)},{short(estimate.high)}]"
+
+
+def points(found: Mapping[float, Values]) -> tuple[tuple[float, Mapping[str, Estimate]], ...]:
+    """Return the points of a curve from the measures of each question, float64 of shape (questions, measures)."""
+    return tuple((at, dict(zip(MEASURES, estimates(own), strict=True))) for at, own in found.items())
+
+
+def category_rows(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows that show hit@1 by category, of each signal alone and of the store's own search."""
+    signals = [run for run in evaluation.runs if run.kind == "signal"]
+    own = [run for run in evaluation.runs if run.name == evaluation.default]
+    return ["questions", *(_cut(run.name) for run in (*signals, *own)), "category"], [
+        [
+            f"{count:,}",
+            *(_value(run.categories.get(category, {}).get("hit@1")) for run in signals),
+            *(_with_interval(run.categories.get(category, {}).get("hit@1")) for run in own),
+            category,
+        ]
+        for category, count in evaluation.categories.items()
+    ]
+
+
+def curve_rows(curve: Curve) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows that show a curve; the value in use is marked."""
+    return [*_HEADER[:4], curve.parameter], [
+        [
+            _with_interval(found.get("hit@1")),
+            *(_value(found.get(name)) for name in _HEADER[1:4]),
+            f"{at:g}{' (in use)' if at == curve.chosen else ''}",
+        ]
+        for at, found in curve.points
+    ]

@@ -4,6 +4,7 @@ from memstore.fusion.fusing import DEFAULT_FUSION, METHODS, Fused, Part, fuse, m
 from memstore.fusion.methods import RRF_K, dbsf_ends, l2_ends, minmax_ends, rrf, scaled, zscore_ends
 from memstore.fusion.relevance import relevance
 from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Scored, Scores, Turns
+from memstore.fusion.weighing import weighed
 from memstore.fusion.weights import PROFILES, shares, weights
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "rrf",
     "scaled",
     "shares",
+    "weighed",
     "weights",
     "zscore_ends",
 ]

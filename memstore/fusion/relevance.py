@@ -2,25 +2,24 @@
 
 import numpy as np
 
-from memstore.fusion.fusing import fuse
 from memstore.fusion.signals import Gathered, Scores
-from memstore.fusion.weights import PROFILES, shares
+from memstore.fusion.weighing import weighed
+from memstore.fusion.weights import PROFILES
 
 # A logistic regression of "the best memory is the right one" on judged questions, half of them with their answers
 # taken out of the store; examples/relevance.py makes it again. A query whose words the store knows is expected to
 # score more.
-_CONSTANT, _SCORE, _KNOWN = -2.9, 10.0, -3.5
+_CONSTANT, _SCORE, _KNOWN, _MISSING = -2.9, 10.0, -3.5, -2.0
 
 
 def relevance(gathered: Gathered) -> Scores:
     """Return how likely each candidate answers the query, float64 of shape (candidates,), in [0, 1].
 
-    It is 1 / (1 + e^-(10 s - 3.5 w - 2.9)), where s is the calibrated score by the default weights without what
-    threads lend, and w the share of the query's words that the store has.
+    It is 1 / (1 + e^-(10 s - 3.5 w - 2 m - 2.9)), where s is the score by the default fusion and weights, whatever
+    those of the search are, w the share of the query's words that the store has, and m is 1 where the query names a
+    code, path or address and the memory mentions none.
     """
-    default = PROFILES["default"]
-    spaces = {name: one.space for name, one in gathered.signals.items() if one.space is not None}
-    score = fuse(
-        gathered, shares(default, tuple(gathered.signals), spaces), boost=default.boost, how="calibrated"
-    ).scores
-    return 1 / (1 + np.exp(-(_CONSTANT + _SCORE * score + _KNOWN * gathered.known)))
+    score = weighed(gathered, PROFILES["default"]).scores
+    logit = _CONSTANT + _SCORE * score + _KNOWN * gathered.known + _MISSING * gathered.missing
+    likely: Scores = 1 / (1 + np.exp(-logit))
+    return likely

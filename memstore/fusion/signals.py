@@ -52,7 +52,8 @@ class Gathered:
 
     `eligible` are those that may be an answer: others only lend to the turns beside them. `identified` in [0, 1] is
     the rarity of the rarest identifier of the query (a code, path, address, known term, …) that a memory mentions, 0
-    for none. `known` in [0, 1] is the share of the query's words, by what they could score, that the store has at all.
+    for none; `missing` says that the query names a code, path or address and a memory mentions nothing so certain.
+    `known` in [0, 1] is the share of the query's words, by what they could score, that the store has at all.
     `timings` are the milliseconds of each stage.
     """
 
@@ -60,6 +61,7 @@ class Gathered:
     eligible: Flags
     signals: Mapping[str, Scored]
     identified: Scores
+    missing: Flags
     known: float
     turns: Turns | None = None
     timings: Mapping[str, float] = field(default_factory=dict)

@@ -20,8 +20,11 @@ _WEIGHTS = ("keyword", "semantic", "entity", "boost", "thread")
 def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
     """Return the caller's own weights, or those of a profile; raise `InvalidInputError` on what is neither."""
     profile = checks.one_of("profile", profile, PROFILES)
-    if own is None:
-        return PROFILES[profile]
+    return PROFILES[profile] if own is None else checked(own)
+
+
+def checked(own: Weights | Mapping[str, float]) -> Weights:
+    """Return weights, given as such or as a mapping of signal or space to number; refuse numbers that mean nothing."""
     if isinstance(own, Mapping):
         # What is no signal is the name of a space, which the file must have.
         known = {name: value for name, value in own.items() if name in _WEIGHTS}
@@ -35,7 +38,7 @@ def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
         raise InvalidInputError(f"weights: spaces is {type(own.spaces).__name__}; give a mapping of space to number.")
     for name, given in (*((name, getattr(own, name)) for name in _WEIGHTS), *own.spaces.items()):
         value = checks.native(given)
-        if not isinstance(value, int | float) or not 0 <= value <= _LARGEST_WEIGHT:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST_WEIGHT:
             raise InvalidInputError(
                 f"weights: {name if name in _WEIGHTS else checks.brief(name)} is {checks.brief(value)};"
                 f" give a number from 0 to {_LARGEST_WEIGHT:,.0f}."
