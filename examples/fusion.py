@@ -11,6 +11,7 @@ import itertools
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,17 +19,20 @@ import numpy as np
 from locomo import memory, read
 
 from memstore import MemoryStore, Weights
+from memstore.background import REACH
+from memstore.entities import NAME_CONFIDENCE
 from memstore.evaluation import MEASURES, Estimate, differences, estimates, measured
-from memstore.fusion import METHODS, PROFILES, Gathered, fuse, shares, threads
+from memstore.evaluation.answering import alone
+from memstore.fusion import METHODS, PROFILES, Gathered, threads, weighed
+from memstore.gathering import KNOWN_POWER
 
 SIGNALS = ("keyword", "semantic", "entity")
 CLASSIC = ("minmax", "dbsf", "zscore", "rrf")
 SHOWN = ("hit@1", "hit@10", "nDCG@10")
 # Sets of one family share paragraphs or questions.
 FAMILIES = ("xquad", "pira")
-# What the program has now, and what else is tried: how far above the mean 1 is (in expected maxima), what a name is
-# worth, and how fast unknown words cost keywords their word.
-REACH, NAMES, KNOWN = 1.9, 0.4, 0.5
+# What is tried: how far above the mean 1 is (in expected maxima), what a name is worth, and how fast unknown words cost
+# keywords their weight.
 GRID = {"reach": (1.5, 1.7, 1.9, 2.2, 2.6), "names": (0.0, 0.2, 0.4, 0.7, 1.0), "known": (0.0, 0.25, 0.5, 1.0)}
 THREADS = {
     "ANSWER": (0.0, 0.15, 0.25, 0.35),
@@ -67,19 +71,9 @@ def asked(folder: Path, stores: Path) -> Asked:
     return Asked(name=folder.name, queries=queries, gathered=gathered, names=names)
 
 
-def alone(gathered: Gathered, signal: str) -> np.ndarray:
-    """Return the candidates that a signal has evidence for, best first, as indices."""
-    if signal not in gathered.signals:
-        return np.zeros(0, dtype=np.int64)
-    scored = gathered.signals[signal]
-    order = np.lexsort((gathered.ids, -np.where(scored.evidence, scored.raw, -np.inf)))
-    return order[(scored.evidence & gathered.eligible)[order]]
-
-
-def fused(gathered: Gathered, weights: Weights, how: str | None = None) -> np.ndarray:
-    """Return the candidates best first by a fusion method, as indices."""
-    share = shares(weights, tuple(gathered.signals), {"semantic": ""} if "semantic" in gathered.signals else {})
-    return fuse(gathered, share, boost=weights.boost, thread=weights.thread, how=how).order
+def fused(gathered: Gathered, weights: Weights, how: str | None = None) -> list[int]:
+    """Return the ids of the first candidates by a fusion method, best first."""
+    return gathered.ids[weighed(gathered, weights, how).order[:10]].tolist()
 
 
 def with_constants(gathered: Gathered, reach: float, names: float, known: float) -> Gathered:
@@ -89,16 +83,16 @@ def with_constants(gathered: Gathered, reach: float, names: float, known: float)
         zero, one = signals["semantic"].ends
         signals["semantic"] = replace(signals["semantic"], ends=(zero, zero + (one - zero) * reach / REACH))
     if "entity" in signals:
-        # The confidence is the mean of 1 for identifiers and NAMES for names.
-        share = (1 - signals["entity"].confidence) / (1 - NAMES)
+        # The confidence is the mean of 1 for identifiers and NAME_CONFIDENCE for names.
+        share = (1 - signals["entity"].confidence) / (1 - NAME_CONFIDENCE)
         signals["entity"] = replace(signals["entity"], confidence=1 - share * (1 - names))
     if "keyword" in signals:
         signals["keyword"] = replace(signals["keyword"], confidence=gathered.known**known)
     return replace(gathered, signals=signals)
 
 
-def ranked(of: Asked, gathered: Gathered, order: np.ndarray) -> list[str]:
-    return [of.names[one] for one in gathered.ids[order[:10]].tolist()]
+def keys(of: Asked, ids: Sequence[int]) -> list[str]:
+    return [of.names[one] for one in ids]
 
 
 def scored(of: Asked, rankings: list[list[str]]) -> np.ndarray:
@@ -121,7 +115,7 @@ def table(of: Asked, runs: Path | None, methods: tuple[str, ...]) -> None:
     if any(one.turns is not None for one in of.gathered):
         ways["no threads"] = lambda one: fused(one, replace(PROFILES["default"], thread=0.0))
     ways["default"] = lambda one: fused(one, PROFILES["default"])
-    rankings = {name: [ranked(of, one, way(one)) for one in of.gathered] for name, way in ways.items()}
+    rankings = {name: [keys(of, way(one)) for one in of.gathered] for name, way in ways.items()}
     values = {name: scored(of, ranking) for name, ranking in rankings.items()}
     print(f"\n{of.name}: {len(of.queries)} questions")
     print(
@@ -149,11 +143,11 @@ def means(of: Asked, rankings: list[list[str]]) -> np.ndarray:
 
 def gains(of: Asked, points: list[tuple[float, ...]]) -> list[float]:
     """Return, for constants, how much better the default is than the best signal alone: the mean of both measures."""
-    best = np.max([means(of, [ranked(of, one, alone(one, name)) for one in of.gathered]) for name in SIGNALS], axis=0)
+    best = np.max([means(of, [keys(of, alone(one, name)) for one in of.gathered]) for name in SIGNALS], axis=0)
     unthreaded = replace(PROFILES["default"], thread=0.0)
     found = []
     for point in points:
-        ranking = [ranked(of, one, fused(with_constants(one, *point), unthreaded)) for one in of.gathered]
+        ranking = [keys(of, fused(with_constants(one, *point), unthreaded)) for one in of.gathered]
         found.append(float((means(of, ranking) - best).mean()))
     return found
 
@@ -164,7 +158,7 @@ def choose(sets: list[Asked]) -> None:
     halves = set(families[::2]), set(families[1::2])
     points = list(itertools.product(*GRID.values()))
     gained = {of.name: gains(of, points) for of in sets}
-    current = points.index((REACH, NAMES, KNOWN))
+    current = points.index((REACH, NAME_CONFIDENCE, KNOWN_POWER))
     print(f"\ngain over the best signal alone (mean of hit@1 and nDCG@10, threads off), {len(points)} points of {GRID}")
     for chosen_on in (*halves, set(families)):
         own = [of.name for of in sets if of.family in chosen_on]
@@ -189,7 +183,7 @@ def choose_threads(of: Asked) -> None:
     def values(constants: dict[str, float]) -> np.ndarray:
         for name, value in constants.items():
             setattr(threads, name, value)
-        found = scored(of, [ranked(of, one, fused(one, PROFILES["default"])) for one in of.gathered])
+        found = scored(of, [keys(of, fused(one, PROFILES["default"])) for one in of.gathered])
         return found[:, columns]
 
     points = [dict(zip(THREADS, point, strict=True)) for point in itertools.product(*THREADS.values())]

@@ -19,7 +19,7 @@ from fusion import FAMILIES
 from locomo import memory, read
 
 from memstore import MemoryStore
-from memstore.fusion import PROFILES, Gathered, fuse, relevance, shares
+from memstore.fusion import PROFILES, Gathered, relevance, weighed
 
 FLOORS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ALLOWED = 0.1
@@ -45,18 +45,16 @@ class Best:
 
 def best(name: str, queries: list[dict], gathered: list[Gathered], names: dict[int, str], gone: set[str]) -> Best:
     rows = []
-    default = PROFILES["default"]
     for query, one in zip(queries, gathered, strict=True):
         answerable = not gone.issuperset(query["relevant"])
-        if not len(one.ids):
+        if not one.eligible.any():
             rows.append((answerable, False, 0.0, one.known, False, 0.0))
             continue
-        share = shares(default, tuple(one.signals), {"semantic": ""} if "semantic" in one.signals else {})
-        score = np.where(one.eligible, fuse(one, share, boost=default.boost, thread=default.thread).scores, -np.inf)
-        likely = relevance(one)
-        at = int(score.argmax())
-        right = names[int(one.ids[at])] in query["relevant"]
-        rows.append((answerable, right, score[at], one.known, one.missing[at], likely[at]))
+        fused = weighed(one, PROFILES["default"])
+        likely = np.where(one.eligible, relevance(one), -np.inf)
+        at = int(likely.argmax())
+        right = names[int(one.ids[fused.order[0]])] in query["relevant"]
+        rows.append((answerable, right, fused.scores[at], one.known, one.missing[at], likely[at]))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     fields = ("answerable", "right", "score", "known", "missing", "relevance")
     return Best(name=name, **dict(zip(fields, columns, strict=True)))

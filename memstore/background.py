@@ -1,31 +1,31 @@
 """What texts score that have nothing to do with a query: the scale on which a cosine is high or low."""
 
 import math
-import threading
-from collections import OrderedDict
 
 import apsw
 import numpy as np
 
 from memstore import semantic
-from memstore.embedding import REFERENCE_LANGUAGES, REFERENCES_EACH, Vector
+from memstore.embedding import REFERENCES_EACH, Vector
 from memstore.fusion import Ends
 from memstore.semantic import StoredSpace
 
 # 1 stands for this many times as far above the mean as the best of the store's unrelated passages is expected to be.
 # examples/fusion.py measures it.
-_REACH = 1.9
+REACH = 1.9
 # In a smaller store what is best by chance would seem good.
 _FEWEST = 100
 _SPACES_KEPT = 8
 
 
 class Backgrounds:
-    """Samples of what spaces hold, read once and kept while the file still has them."""
+    """Samples of what spaces hold, read once and kept while the file still has them.
+
+    Threads may read one twice; a lock would have to outlive a fork.
+    """
 
     def __init__(self) -> None:
-        self._samples: OrderedDict[int, tuple[tuple[int, ...], tuple[Vector, Vector]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._samples: dict[int, tuple[tuple[int, ...], Vector, Vector]] = {}
 
     def ends(self, conn: apsw.Connection, space: StoredSpace, query: Vector) -> Ends:
         """Return the mean cosine of a query to texts at random, and the cosine that is as far above it as 1 stands for.
@@ -36,48 +36,39 @@ class Backgrounds:
         """
         direction = query / (float(np.linalg.norm(query)) or 1.0)
         references, sample = self._sample(conn, space)
-        spoken = _by_language(references @ direction)
+        # Texts of other languages than the query's are further away for their language alone: the mean is that of the
+        # nearest language, the spread that around the mean of each.
+        spoken = [own[np.isfinite(own)] for own in _by_language(references @ direction)]
+        spoken = [own for own in spoken if len(own)]
         # The nearest may be what is asked for: among a few texts it alone would make the spread seem wide.
         others = np.sort(sample @ direction)[:-1]
-        nearest = max(spoken, key=lambda own: float(own.sum()))
-        cosines = np.concatenate([nearest, others])
-        cosines = cosines[np.isfinite(cosines)]
+        cosines = np.concatenate([max(spoken, key=lambda own: float(own.mean())), others] if spoken else [others])
         if not len(cosines):
             return 0.0, 1.0
         mean = float(cosines.mean())
-        around = np.concatenate([others - mean, *(own - own.mean() for own in spoken if len(own))])
-        spread = float(np.sqrt(np.nanmean(around**2)))
+        around = np.concatenate([others - mean, *(own - own.mean() for own in spoken)])
         number = max(_FEWEST, semantic.passages(conn))
-        reach = _REACH * spread * math.sqrt(2 * math.log(number))
+        reach = REACH * float(np.sqrt((around**2).mean())) * math.sqrt(2 * math.log(number))
         return (mean, mean + reach) if reach > 1e-6 else (mean, 1.0 + max(0.0, mean))
 
     def _sample(self, conn: apsw.Connection, space: StoredSpace) -> tuple[Vector, Vector]:
         """Return the reference sentences and a sample of the space: unit vectors, float32 of shape (n, dimensions)."""
         wanted = semantic.sample(conn, space)
-        with self._lock:
-            kept = self._samples.get(space.id)
-            if kept is not None and kept[0] == wanted:
-                self._samples.move_to_end(space.id)
-                return kept[1]
-        units = _units(semantic.references(space)), _units(semantic.vectors(conn, space, wanted))
-        with self._lock:
-            self._samples[space.id] = wanted, units
-            while len(self._samples) > _SPACES_KEPT:
-                self._samples.popitem(last=False)
-        return units
+        kept = self._samples.get(space.id)
+        if kept is None or kept[0] != wanted:
+            if len(self._samples) >= _SPACES_KEPT:
+                self._samples = {}
+            kept = wanted, _units(semantic.references(space)), _units(semantic.vectors(conn, space, wanted))
+            self._samples[space.id] = kept
+        return kept[1], kept[2]
 
 
 def _units(vectors: Vector) -> Vector:
-    units: Vector = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return units
+    """Return vectors at length 1; a zero one, which only damage makes, stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
 
 
 def _by_language(cosines: Vector) -> list[Vector]:
-    """Return the cosines of the reference sentences, those of each language together.
-
-    Texts of other languages than the query's are further away for their language alone: the mean is taken from the
-    nearest language, and the spread around the mean of each.
-    """
-    if len(cosines) != REFERENCES_EACH * REFERENCE_LANGUAGES:
-        return [cosines]
-    return list(cosines.reshape(REFERENCE_LANGUAGES, REFERENCES_EACH))
+    """Return the cosines of the reference sentences, those of each language together."""
+    return [cosines[start : start + REFERENCES_EACH] for start in range(0, len(cosines), REFERENCES_EACH)]

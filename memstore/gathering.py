@@ -27,7 +27,7 @@ from memstore.serving import Serving
 
 SIGNALS = ("keyword", "semantic", "entity")
 # examples/fusion.py measures it.
-_KNOWN_POWER = 0.5
+KNOWN_POWER = 0.5
 # Times a stage by its name.
 Clock: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
@@ -190,7 +190,7 @@ def _answers_to(
 ) -> set[int]:
     """Return the turns that answer a candidate, pass the filter, and are no candidates yet."""
     own = [turns[one] for one in candidates if one in turns]
-    answers = {turn.after for turn in own if turn.after is not None and _answers(turns[turn.after], turn)}
+    answers = {turn.after for turn in own if turn.after is not None and _answers(turns.get(turn.after), turn)}
     more = answers - set(candidates)
     if not more or condition is None:
         return more
@@ -205,11 +205,11 @@ def _answers_to(
 def _answered_by(eligible: Iterable[int], turns: Mapping[int, threads.Turn]) -> set[int]:
     """Return the questions that turns answer; a filter may keep them from being an answer themselves."""
     own = [turns[one] for one in eligible if one in turns]
-    return {turn.before for turn in own if turn.before is not None and _answers(turn, turns[turn.before])}
+    return {turn.before for turn in own if turn.before is not None and _answers(turn, turns.get(turn.before))}
 
 
-def _answers(turn: threads.Turn, before: threads.Turn) -> bool:
-    return before.questions and before.author != turn.author
+def _answers(turn: threads.Turn | None, before: threads.Turn | None) -> bool:
+    return turn is not None and before is not None and before.questions and before.author != turn.author
 
 
 def _turns(candidates: Sequence[int], turns: Mapping[int, threads.Turn], at: Mapping[int, int]) -> Turns:
@@ -222,7 +222,7 @@ def _turns(candidates: Sequence[int], turns: Mapping[int, threads.Turn], at: Map
         answered=np.array(
             [
                 at.get(turn.before, -1)
-                if turn is not None and turn.before is not None and _answers(turn, turns[turn.before])
+                if turn is not None and turn.before is not None and _answers(turn, turns.get(turn.before))
                 else -1
                 for turn in known
             ],
@@ -236,7 +236,7 @@ def _turns(candidates: Sequence[int], turns: Mapping[int, threads.Turn], at: Map
 def _keyword(conn: apsw.Connection, question: Question, asked: keyword.Asked, condition: Condition | None) -> _Signal:
     found, complete = keyword.search(conn, asked, condition, question.depth, question.match)
     # Where most of the query's words are unknown (it is in another language), one that is known may be there by chance.
-    confidence = asked.known**_KNOWN_POWER
+    confidence = asked.known**KNOWN_POWER
     return _Signal(found=found, complete=complete, ends=(0.0, asked.attainable or 1.0), confidence=confidence)
 
 

@@ -117,7 +117,7 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
     missing = sum(
         _attainable(word, {term: rarest * weight(term) for term in word.terms})
         for word in words
-        if not word.compound and weights.keys().isdisjoint(word.terms)
+        if weights.keys().isdisjoint(word.terms) and not _parted(word, words)
     )
     return Asked(
         words=tuple(words),
@@ -130,6 +130,11 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
         ranking=ranking,
         moment=moment,
     )
+
+
+def _parted(word: QueryWord, words: Sequence[QueryWord]) -> bool:
+    """Say whether a word is a compound whose parts are words of the query too: `err-4018`, and not `C++`."""
+    return word.compound and any(term in word.terms[0] for one in words if not one.compound for term in one.terms)
 
 
 def _attainable(word: QueryWord, weights: Mapping[str, float]) -> float:

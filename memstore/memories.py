@@ -122,28 +122,32 @@ def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
     return _row(conn, "namespace = ? AND key = ?", namespace, key)
 
 
-def resolved(conn: apsw.Connection, names: Iterable[str], namespace: str | None = None) -> dict[str, int]:
+def resolved(conn: apsw.Connection, names: Iterable[str], moment: str, namespace: str | None = None) -> dict[str, int]:
     """Return the ids of the memories that are meant by keys, in a namespace or in all, or else by ids as text.
 
-    What names no memory is left out. Raises `InvalidInputError` when several namespaces have a key.
+    What names no memory, or at a time as stored only an expired one, is left out. Raises `InvalidInputError` when
+    several namespaces have a key.
     """
     asked = json.dumps(sorted(set(names)))
-    own, values = ("", ()) if namespace is None else (" AND m.namespace = ?", (namespace,))
+    own, values = ("", ()) if namespace is None else (" AND namespace = ?", (namespace,))
+    there = f"{own} AND (expires_at IS NULL OR expires_at > ?)"
     by_keys = all_rows(
         conn,
-        f"SELECT m.key, min(m.id), count(*) FROM json_each(?) j JOIN memories m ON m.key = j.value{own} GROUP BY m.key",
-        (asked, *values),
+        "SELECT key, min(id), count(*) FROM memories"
+        f" WHERE key IN (SELECT value FROM json_each(?)){there} GROUP BY key",
+        (asked, *values, moment),
     )
     for key, _, number in by_keys:
         if number > 1:
             raise InvalidInputError(f"the key {key!r} is in {number} namespaces; name the memory by its id.")
     by_ids = all_rows(
         conn,
-        "SELECT j.value, m.id FROM json_each(?) j"
-        f" JOIN memories m ON m.id = CAST(j.value AS INTEGER) AND CAST(m.id AS TEXT) = j.value{own}",
-        (asked, *values),
+        "SELECT CAST(id AS TEXT), id FROM memories"
+        f" WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)){there}",
+        (asked, *values, moment),
     )
-    return dict(by_ids) | {key: memory_id for key, memory_id, _ in by_keys}
+    found = {name: memory_id for name, memory_id in by_ids if name in set(names)}
+    return found | {key: memory_id for key, memory_id, _ in by_keys}
 
 
 def by_content(conn: apsw.Connection, identity: bytes, moment: str, *, keyed: bool = True) -> Row | None:

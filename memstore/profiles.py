@@ -1,6 +1,7 @@
 """`store.profiles`: weights by name, the built-in ones and those that were saved in the file."""
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,17 @@ class Profiles:
         self._database = database
 
     def list(self) -> Mapping[str, Weights]:
-        """Return all profiles by name: the built-in ones, then those of the file.
-
-        Raises `DamagedStoreError` when one of the file can't be read.
-        """
+        """Return all profiles by name: the built-in ones, then those of the file; warn of one that can't be read."""
         with self._database.read() as conn:
             rows = all_rows(conn, "SELECT name, weights FROM profiles ORDER BY name")
-        return {**PROFILES, **{name: _read(name, stored) for name, stored in rows if name not in PROFILES}}
+        found = dict(PROFILES)
+        for name, stored in rows:
+            if name not in PROFILES:
+                try:
+                    found[name] = _read(name, stored)
+                except DamagedStoreError as error:
+                    warnings.warn(f"{str(error).rstrip('.')}; it is left out.", stacklevel=2)
+        return found
 
     def save(self, name: str, weights: Weights | Mapping[str, float]) -> Weights:
         """Keep weights in the file under a name, in place of what it had, and return them as they are kept.

@@ -13,7 +13,7 @@ Match: TypeAlias = Literal["any", "all", "all_then_any"]
 THREAD_WORDS: Mapping[str, str] = {
     "answer": "of the {:.4g} of the question before it",
     "question": "it ends in a question",
-    "length": "{:.0f} terms, 100 are enough",
+    "length": "{:.0f} terms, the turns at hand have {:.0f}",
     "thread": "the best of its thread has {:.4g}",
 }
 # Below this relevance the best hit is more likely wrong than right.
@@ -124,9 +124,10 @@ class SignalScore:
     """What one signal says of one hit; `contribution == normalised * weight`.
 
     `raw` is None where the signal knows nothing of the memory (it has no vector yet); `rank` counts from 1 among the
-    candidates that the signal found evidence for, None without evidence. `normalised` is
-    `(raw - zero) / (one - zero)`, 0 without evidence or below `zero`; `zero` and `one` are None where it is another
-    function of `raw`. The weight is the signal's share of all, times the signal's `confidence` for this query.
+    candidates that the signal found evidence for, None without evidence. With evidence `normalised` is
+    `(raw - zero) / (one - zero)`, which may be below 0 or above 1; `one` is None where it is another function of `raw`:
+    by ranks, and of what a thread lends. By the default fusion the weight is the signal's share, times its `confidence`
+    for this query; what is unknown leaves its share to the other signals.
     """
 
     raw: float | None
@@ -141,7 +142,7 @@ class SignalScore:
     def describe(self, name: str) -> str:
         """Return where the numbers of the signal `name` come from, as text."""
         if name in THREAD_WORDS:
-            return THREAD_WORDS[name].format(self.raw)
+            return THREAD_WORDS[name].format(self.raw, self.zero)
         raw = "unknown" if self.raw is None else f"{self.raw:.4g}"
         between = "" if self.zero is None or self.one is None else f" from {self.zero:.4g} to {self.one:.4g}"
         rank = "no evidence" if self.rank is None else f"rank {self.rank}"
@@ -155,8 +156,8 @@ class Hit:
 
     `terms` are the words of the query that the memory holds, `neighbour_terms` those that only the memories beside it
     in its thread hold, `entities` the names of the query that it mentions, `passage` the span that answers best.
-    `relevance` in [0, 1] is how likely it answers the query at all, by the scores; it means the same for every query,
-    store and fusion method, where `score` only ranks the answers to one.
+    `relevance` in [0, 1] is how likely it answers the query at all, by the signals that took part; it means the same
+    for every query, store, fusion method and weights, where `score` only ranks the answers to one.
     """
 
     memory: Memory
@@ -196,9 +197,9 @@ class SearchResult(Sequence[Hit]):
 
     `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
     answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
-    each stage. `relevance` is that of the best candidate, `withheld` how many of the `k` were less relevant than the
-    caller's floor. A space that is asked alone is the signal `semantic`; several are signals by their own names, and
-    so is one that the caller names.
+    each stage. `relevance` is that of the most relevant hit, or without any that of the best candidate; `withheld` is
+    how many candidates were less relevant than the caller's floor. A space that is asked alone is the signal
+    `semantic`; several are signals by their own names, and so is one that the caller names.
     """
 
     query: str
@@ -213,7 +214,7 @@ class SearchResult(Sequence[Hit]):
 
     @property
     def uncertain(self) -> bool:
-        """Whether the best candidate is more likely no answer than one, by its scores (relevance below 0.5)."""
+        """Whether even the most relevant hit is more likely no answer than one, by its scores (below 0.5)."""
         return self.relevance < _LIKELY
 
     @overload

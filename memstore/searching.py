@@ -50,9 +50,8 @@ class Searcher:
             with clock("fuse"):
                 fused = fusion.weighed(gathered, question.weights, question.fusion)
                 relevance = fusion.relevance(gathered)
-                chosen = fused.order[: question.k]
-                if question.min_relevance is not None:
-                    chosen = chosen[relevance[chosen] >= question.min_relevance]
+                likely = fused.order[relevance[fused.order] >= (question.min_relevance or 0.0)]
+                chosen = likely[: question.k]
             with clock("read"):
                 best = gathered.ids[chosen].tolist()
                 there = memories.read(conn, best)
@@ -84,8 +83,8 @@ class Searcher:
             spaces=tuple(one.space for one in gathered.signals.values() if one.space is not None),
             pending=found.pending,
             timings=clock.timings,
-            relevance=float(relevance[gathered.eligible].max(initial=0.0)),
-            withheld=len(fused.order[: question.k]) - len(chosen),
+            relevance=float(relevance[chosen if len(chosen) else fused.order].max(initial=0.0)),
+            withheld=len(fused.order) - len(likely),
         )
 
     def gather(
@@ -131,7 +130,7 @@ class Searcher:
         What names no memory is left out. Raises `InvalidInputError` when several namespaces have a key.
         """
         with self._database.read() as conn:
-            return memories.resolved(conn, names, namespace)
+            return memories.resolved(conn, names, checks.now(), namespace)
 
 
 class _Clock:
@@ -174,8 +173,8 @@ def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:
             rank=int(part.ranks[index]) or None,
             weight=float(part.weights[index]),
             contribution=float(part.contributions[index]),
-            zero=None if part.ends is None else part.ends[0],
-            one=None if part.ends is None else part.ends[1],
+            zero=part.zero,
+            one=part.one,
             confidence=part.confidence,
         )
         for name, part in fused.parts.items()

@@ -206,14 +206,14 @@ def stored(conn: apsw.Connection, space: StoredSpace, text_hashes: Iterable[byte
 
 
 def sample(conn: apsw.Connection, space: StoredSpace) -> tuple[int, ...]:
-    """Return up to 256 passages of a space that stand for all: those with the lowest hashes of their texts.
+    """Return up to 256 passages of different texts that stand for all of a space: those with the lowest hashes.
 
     Hashes are as good as random (a bottom-k sketch: Cohen and Kaplan, 2007), and an index has them in their order.
     """
     rows = all_rows(
         conn,
-        "SELECT passage_id FROM passage_vectors INDEXED BY passage_vectors_text"
-        " WHERE embedder_id = ? AND vector_hash IS NOT NULL ORDER BY text_hash LIMIT ?",
+        "SELECT min(passage_id) FROM passage_vectors INDEXED BY passage_vectors_text"
+        " WHERE embedder_id = ? AND vector_hash IS NOT NULL GROUP BY text_hash ORDER BY text_hash LIMIT ?",
         (space.id, _SAMPLE),
     )
     return tuple(passage_id for (passage_id,) in rows)

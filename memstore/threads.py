@@ -1,6 +1,7 @@
 """Threads: which memories stand beside which."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,10 @@ from memstore.database import all_rows
 
 # As far as the turns of a conversation speak of one thing; with three each way hit@10 on judged conversations fell.
 REACH = 2
-_MARKS = ("?", "？", "؟")
-_AFTER_A_MARK = " \t\r\n\"'”’»)]!.…"
+# A question mark before white space, what may close a sentence, or the end: one inside a link asks nothing.
+_CLOSING = r"\s\"'”’»)\]!.…?"
+_QUESTIONS = re.compile(rf"\?(?=[{_CLOSING}]|\Z)|[？؟]")
+_ASKS = re.compile(rf"[?？؟][{_CLOSING}]*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,37 +72,37 @@ def turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> dict[int, T
     What has expired is passed over.
     """
     rows = _turns(conn, ids, moment)
-    beside = {int(other) for *_, others in rows for other in others.split(" ") if others} - {row[0] for row in rows}
-    wanted = {row[0] for row in rows}
+    wanted = {row[0]: {int(other) for other in row[-1].split(" ") if other} for row in rows}
+    others = set().union(*wanted.values()) - wanted.keys()
     # In the order of their threads, so that the turns beside each are those next to it.
-    rows = sorted([*rows, *_turns(conn, beside, moment)], key=lambda row: (row[1], row[2], row[3], row[0]))
+    rows = sorted([*rows, *_turns(conn, others, moment)], key=lambda row: (row[1], row[2], row[3], row[0]))
     made: dict[int, Turn] = {}
-    for index, (memory_id, namespace, thread, _, author, length, questions, end, _) in enumerate(rows):
-        near = [
-            rows[at][0]
-            if 0 <= at < len(rows) and rows[at][1:3] == (namespace, thread) and memory_id in wanted
-            else None
-            for at in (index - 1, index + 1)
-        ]
+    for index, (memory_id, namespace, thread, _, author, length, text, _) in enumerate(rows):
+        # What is next here is so in the thread only where the memory knows it: between them may be others.
+        known = wanted.get(memory_id, set())
+        before, after = (
+            rows[at][0] if 0 <= at < len(rows) and rows[at][0] in known else None for at in (index - 1, index + 1)
+        )
         made[memory_id] = Turn(
             memory_id=memory_id,
             thread=(namespace, thread),
             author=author,
             length=length,
-            asks=end.rstrip(_AFTER_A_MARK)[-1:] in _MARKS,
-            questions=bool(questions),
-            before=near[0],
-            after=near[1],
+            asks=_ASKS.search(text) is not None,
+            questions=_QUESTIONS.search(text) is not None,
+            before=before,
+            after=after,
         )
     return made
 
 
 def _turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> list[Any]:
-    marks = " OR ".join(f"instr(m.text, '{mark}')" for mark in _MARKS)
     return all_rows(
         conn,
         "SELECT m.id, m.namespace, m.thread, m.position, m.author, a.length,"
-        f" ({marks}) > 0, substr(m.text, -20), a.beside"
+        # Of a long text its beginning and end are enough.
+        " CASE WHEN length(m.text) > 2000 THEN substr(m.text, 1, 1000) || ' ' || substr(m.text, -1000) ELSE m.text END,"
+        " a.beside"
         " FROM json_each(?) j CROSS JOIN memories m ON m.id = j.value JOIN analysed a ON a.memory_id = m.id"
         " WHERE m.thread IS NOT NULL AND (m.expires_at IS NULL OR m.expires_at > ?)",
         (json.dumps(list(ids)), moment),

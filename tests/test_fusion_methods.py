@@ -141,6 +141,10 @@ def test_zscore_by_hand():
         [-1.5, -0.5, -0.5, -0.5, 0, 0, 1, 2]
     )
     assert by(zscore_ends, [4.0, 4.0]) == [0.0, 0.0]
+    # In floating point the deviation of equal scores is not quite 0.
+    for raw in (0.1, 0.7, 1e-9, 1e9):
+        assert by(zscore_ends, [raw] * 6) == pytest.approx([0.0] * 6, abs=1e-6)
+        assert by(dbsf_ends, [raw] * 3) == pytest.approx([0.5] * 3, abs=1e-6)
 
 
 def test_l2_by_hand():
@@ -240,8 +244,8 @@ def test_the_default_by_hand(candidates):
         assert result.scores[index] == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_score_below_the_scale_is_nothing():
-    """By default what scores no more than what has nothing to do with the query counts 0, not less."""
+def test_a_score_beyond_the_scale():
+    """By default what scores less than what has nothing to do with the query counts less than 0."""
     raw = np.array([0.7, 0.8, 0.9])
     signal = Scored(raw=raw, evidence=np.ones(3, dtype=bool), ends=(0.8, 1.2))
     found = Gathered(
@@ -252,7 +256,7 @@ def test_a_score_below_the_scale_is_nothing():
         missing=np.zeros(3, dtype=bool),
         known=1.0,
     )
-    assert fuse(found, {"semantic": 1.0}).scores.tolist() == pytest.approx([0.0, 0.0, 0.25])
+    assert fuse(found, {"semantic": 1.0}).scores.tolist() == pytest.approx([-0.25, 0.0, 0.25])
 
 
 def test_boost_is_a_share_of_the_best_score():
@@ -295,21 +299,24 @@ THREE = Turns(
 
 
 def test_threads_by_hand():
-    """A turn gets a quarter of the question it answers, four tenths of the way to its thread's best, and pays for
-    asking and for being short; what is in no thread gets and pays nothing."""
+    """A turn gets a quarter of the question it answers, four tenths of the way to its thread's best, pays for asking,
+    and for being shorter than the others; what is in no thread gets and pays nothing."""
     found = gathered(keyword=[0.8, 0.2, 0.4, 0.3, 0.5], turns=THREE)
     result = fuse(found, {"keyword": 1.0}, thread=1.0)
+    # The lengths 100, 100, 10 and 200, of which 100 count, have the geometric mean 56.2.
+    usual = (100 * 100 * 10 * 100) ** (1 / 4)
     expected = [
-        0.8 - 0.03,
-        0.2 + 0.25 * 0.8 + 0.4 * 0.6,
-        0.4 + 0.4 * 0.4 + 0.04 * math.log(10 / 100),
-        0.3,
+        0.8 - 0.03 + 0.04 * math.log(100 / usual),
+        0.2 + 0.25 * 0.8 + 0.4 * 0.6 + 0.04 * math.log(100 / usual),
+        0.4 + 0.4 * 0.4 + 0.04 * math.log(10 / usual),
+        0.3 + 0.04 * math.log(100 / usual),
         0.5,
     ]
     assert result.scores.tolist() == pytest.approx(expected)
     assert set(result.parts) == {"keyword", "answer", "question", "length", "thread"}
     total = sum(part.contributions for part in result.parts.values())
     assert result.scores == pytest.approx(total)
+    assert result.parts["length"].zero == pytest.approx(usual)
     half = fuse(found, {"keyword": 1.0}, thread=0.5).scores
     base = np.array([0.8, 0.2, 0.4, 0.3, 0.5])
     assert half == pytest.approx(base + (result.scores - base) / 2)

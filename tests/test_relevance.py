@@ -63,6 +63,27 @@ def test_the_same_in_a_store_of_any_size(notes, query, there):
         assert small[0].memory.id == large[0].memory.id
 
 
+def test_a_floor_comes_before_the_cut(notes):
+    """What passes the floor is found though less relevant memories score more by the weights of the search."""
+    query = "quem pediu o estorno do pagamento? ERR-4018"
+    plain = notes.search(query, k=9)
+    floor = plain.relevance
+    weights = {"keyword": 0.01, "semantic": 0.01, "entity": 1, "boost": 1}
+    (hit,) = notes.search(query, k=1, weights=weights, min_relevance=floor)
+    assert hit.relevance == floor
+
+
+def test_a_text_that_is_repeated_is_no_background(opened):
+    """Many copies of one text count once among the texts that stand for a space."""
+    store = opened(embedder=FakeEmbedder())
+    store.add_many([NewMemory(text=f"note {n}") for n in range(20)])
+    before = store.search("note", k=1)[0].signals["semantic"]
+    for text in [f"note {n}" for n in range(20)]:
+        store.add_many([NewMemory(text=text, thread=f"copy/{n}") for n in range(20)])
+    after = store.search("note", k=1)[0].signals["semantic"]
+    assert after.zero == pytest.approx(before.zero, abs=0.02)
+
+
 def test_words_alone_tell_too(words):
     """Without any model a match of all words is likely, and one of a word among many is not."""
     words.add_many([NewMemory(text=text) for text in NOTES])
@@ -80,7 +101,7 @@ def test_a_floor(notes):
     assert [hit.rank for hit in some] == [1, 2]
     assert some.withheld == 3
     none = notes.search("the capital of Mongolia", k=3, min_relevance=0.5)
-    assert (len(none), none.withheld) == (0, 3)
+    assert (len(none), none.withheld) == (0, len(NOTES))
     assert 0 < none.relevance < 0.5
     assert none.uncertain
     assert none.used == ("keyword", "semantic", "entity")
@@ -125,7 +146,7 @@ def test_on_the_command_line(path):
     assert (empty.returncode, empty.stderr) == (0, "")
     assert empty.stdout.startswith("nothing found: the best of what there is has relevance 0.")
     as_json = json.loads(run(path, "search", "the capital of Mongolia", "--min-relevance", "0.5", "--json").stdout)
-    assert (as_json["hits"], as_json["uncertain"], as_json["withheld"]) == ([], True, 3)
+    assert (as_json["hits"], as_json["uncertain"], as_json["withheld"]) == ([], True, len(NOTES))
     assert 0 < as_json["relevance"] < 0.5
     refused = run(path, "search", "x", "--min-relevance", "2")
     assert refused.returncode == 1
@@ -200,11 +221,28 @@ def test_a_model_that_has_no_vector_for_them(opened):
     assert all(np.isfinite(hit.score) for hit in found)
 
 
-def test_a_model_that_fails_for_them(opened):
-    """A model that fails when a space is made costs the vectors and not the memory, as with any other text."""
-    store = opened(embedder=failing(FakeEmbedder(model_id="broken"), lambda wanted: len(wanted) > 1))
+def test_a_model_that_takes_few_texts_at_once(opened):
+    """A model that refuses a batch is asked for one sentence at a time, and has its space all the same."""
+    store = opened(embedder=failing(FakeEmbedder(model_id="narrow"), lambda wanted: len(wanted) > 8))
+    assert not store.add("a note about printers").pending
+    assert store.search("printers").used == ("keyword", "semantic", "entity")
+
+
+def test_a_model_that_fails_for_all_of_them(opened):
+    """A model that fails for every plain sentence has no space yet; the memory waits and is found by its words."""
+    broken = failing(FakeEmbedder(model_id="broken"), lambda wanted: any("." in one for one in wanted))
+    store = opened(embedder=broken)
     assert store.add("a note about printers").pending
     assert [hit.memory.text for hit in store.search("printers")] == ["a note about printers"]
+
+
+def test_a_background_of_the_wrong_size(opened):
+    """What is left of a damaged background is used, and a search goes on."""
+    store = opened(embedder=FakeEmbedder())
+    store.add_many([NewMemory(text=f"note {n}") for n in range(9)])
+    with store._database.write() as conn:
+        conn.execute("UPDATE embedders SET background = substr(background, 1, 45)")
+    assert all(np.isfinite(hit.score) for hit in opened(embedder=FakeEmbedder()).search("note 3", k=9))
 
 
 @pytest.mark.parametrize("vector", [[1, 0], [0, 1], [-1, 0]])

@@ -91,11 +91,56 @@ def test_a_turn_that_asks(words, text, asks):
 
 
 def test_short_turns_pay(words):
-    """The shorter a turn the more it pays, up to a length at which it says enough."""
+    """A turn that is shorter than the others at hand pays, a longer one gets as much; past a length nothing more."""
     short, longer = say(words, ("Ana", "Estorno feito."), ("Tom", "Estorno " + "feito hoje " * 60))
     found = by_id(words.search("estorno", k=9))
     assert lent(found[short])["length"] < -0.05
-    assert "length" not in found[longer].signals
+    assert lent(found[longer])["length"] == pytest.approx(-lent(found[short])["length"])
+    (longest,) = say(words, ("Tom", "Estorno " + "feito hoje " * 200), thread="support/2")
+    found = by_id(words.search("estorno", k=9))
+    assert lent(found[longest])["length"] == pytest.approx(lent(found[longer])["length"])
+
+
+def test_turns_are_not_held_back_beside_notes(words):
+    """The same text counts the same in a thread and in none, where the thread has nothing to lend."""
+    words.add("the card has expired")
+    words.add("the card has expired", thread="support/1", author="Ana")
+    one, other = words.search("card expired", k=9, weights={"entity": 0, "boost": 0})
+    assert one.signals["keyword"].contribution == pytest.approx(other.signals["keyword"].contribution, rel=0.2)
+    assert abs(one.score - other.score) < 0.1 * one.score
+
+
+def test_expired_turns_between_make_no_neighbours(words):
+    """Where all turns beside one have expired it has none: what stands further off answers nothing."""
+    asked, *between = say(words, ("Ana", "Where did the zeppelin land?"), ("Bea", "one"), ("Bea", "two"))
+    say(words, *[("Bea", f"filler {n}") for n in range(8)])
+    (last,) = say(words, ("Bea", "The zeppelin landed in Lisbon."))
+    for one in between:
+        words.update(one, expires_at="2020-01-01")
+    found = by_id(words.search("zeppelin", k=9))
+    assert {asked, last} <= set(found)
+    assert "answer" not in found[last].signals
+
+
+def test_a_link_asks_nothing(words):
+    """A question mark inside a link makes no question, and one before white space, a closing mark or the end does."""
+    texts = {
+        "see https://example.org/?q=refund term": False,
+        "the refund term? I forgot.": True,
+        "“refund term?” she said": True,
+    }
+    for number, (text, asks) in enumerate(texts.items()):
+        _, after = say(words, ("Ana", text), ("Tom", "Seven days refund."), thread=f"links/{number}")
+        assert ("answer" in by_id(words.search("refund term", k=20))[after].signals) is asks
+
+
+def test_only_what_passes_the_filter_lifts_its_thread(words):
+    """A turn that the filter leaves out lends to its answer alone, not to all of its thread."""
+    say(words, ("Ana", "The refund term of the card is new."), ("Tom", "Hello."), ("Tom", "The card."))
+    found = by_id(words.search("refund term card", k=9, author="Tom"))
+    assert found
+    assert all(lent(hit).get("thread", 0) <= 0.4 * max(one.score for one in found.values()) for hit in found.values())
+    assert "thread" not in max(found.values(), key=lambda hit: hit.signals["keyword"].contribution).signals
 
 
 def test_a_thread_lifts_its_turns(words):

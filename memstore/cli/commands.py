@@ -126,7 +126,7 @@ def search(
         click.echo(line)
     if found and found.uncertain:
         notice(
-            f"uncertain: by its scores the best hit is no answer more likely than one"
+            f"uncertain: by its scores even the best hit is more likely not an answer"
             f" (relevance {found.relevance:.2f}).",
             place.quiet,
         )

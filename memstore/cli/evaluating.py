@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PROBES = 100
 # Of a larger store some memories, spread over it, are enough to make probes and texts from.
 _MOST_READ, _BLOCKS = 10_000, 10
+_PAGE_BEGINS = b"<!doctype html"
 
 
 @click.command("eval")
@@ -68,9 +69,9 @@ def evaluate(
         raise click.UsageError(f"--limit is {limit}; give 1 or more.")
     asked = () if questions is None else _placed(read_questions(questions)[:limit], namespace)
     lines = None if distractors_from is None else read_text(distractors_from).split("\n")
-    if html is not None:
-        _check_page(html, [place.db, None if questions in (None, "-") else Path(questions or ""), distractors_from])
     with opened(place, must_exist=True) as store, progress_bar(place.quiet, "asking") as progress:
+        if html is not None:
+            _check_page(html)
         if own:
             asked = _probes(store, namespace, limit)
         texts = _texts(store, distractors, lines)
@@ -202,8 +203,8 @@ def _copied(store: MemoryStore, place: Place) -> Iterator[MemoryStore]:
             yield grown
 
 
-def _check_page(page: Path, taken: Sequence[Path | None]) -> None:
-    """Refuse a page that can't be drawn or written before all questions are asked, or that would replace an input."""
+def _check_page(page: Path) -> None:
+    """Refuse before all questions are asked a page that can't be drawn or written, or would replace another file."""
     from memstore.evaluation import plots
 
     plots.require()
@@ -211,5 +212,8 @@ def _check_page(page: Path, taken: Sequence[Path | None]) -> None:
         raise InvalidInputError(f"--html is the folder {page}; name a file in it.")
     if not page.absolute().parent.is_dir():
         raise InvalidInputError(f"--html: the folder {page.absolute().parent} does not exist; make it first.")
-    if any(one is not None and one.exists() and page.exists() and page.samefile(one) for one in taken):
-        raise InvalidInputError(f"--html is {page}, which is read here; name another file.")
+    if page.exists():
+        with open(page, "rb") as file:
+            start = file.read(len(_PAGE_BEGINS))
+        if start and start.lower() != _PAGE_BEGINS:
+            raise InvalidInputError(f"--html is {page}, which is there and no HTML page; name another file.")

@@ -223,7 +223,8 @@ class Model:
     def references(self) -> Vector:
         """Return the vectors of plain sentences, float32 of shape (n, dimensions): what a query is near by chance.
 
-        Those that the model gives no usable vector for are left out.
+        One that the model gives no usable vector for, or fails for alone, is NaN. Raises `EmbedderError` where it
+        fails for all.
         """
         known = self._references
         if known is None:
@@ -231,8 +232,13 @@ class Model:
             name = (self.model_id, self.fingerprint().tobytes())
             known = _REFERENCES.get(name)
             if known is None:
-                usable = [one for one in self._asked(REFERENCES) if one is not None]
-                known = np.array(usable, dtype=np.float32).reshape(-1, self.dimensions)
+                answer = self.passages(REFERENCES)
+                if not answer.vectors:
+                    raise EmbedderError(answer.failure)
+                known = np.full((len(REFERENCES), self.dimensions), np.nan, dtype=np.float32)
+                for number, vector in answer.vectors.items():
+                    if vector is not None:
+                        known[number] = vector
                 _REFERENCES[name] = known
             self._references = known
         return known

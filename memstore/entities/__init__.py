@@ -3,6 +3,7 @@
 from memstore.entities.finding import Mentions, Recogniser, find, has_identifier, key, reading
 from memstore.entities.signal import (
     COUNTS,
+    NAME_CONFIDENCE,
     QueryEntity,
     confidence,
     count,
@@ -25,6 +26,7 @@ from memstore.entities.signal import (
 
 __all__ = [
     "COUNTS",
+    "NAME_CONFIDENCE",
     "Mentions",
     "QueryEntity",
     "Recogniser",

@@ -18,7 +18,7 @@ _LONGEST_GRAM = 8
 # Found by their capitals, or as an author: their words are in the keyword index, and say there what they are worth.
 _NAMES = frozenset({"name", "person"})
 # So much of the weight of entities is a name worth; examples/fusion.py measures it.
-_NAME_CONFIDENCE = 0.4
+NAME_CONFIDENCE = 0.4
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
 # A query is a question or a pasted page; entities past its first two thousand words are not looked up.
 _MOST_QUERY_PIECES = 2_000
@@ -178,7 +178,7 @@ def share(asked: Sequence[QueryEntity], held: Sequence[QueryEntity]) -> float:
 def confidence(asked: Sequence[QueryEntity]) -> float:
     """Return what the entities of a query are worth beside its words, in [0, 1]: 1 for codes and the like."""
     whole = sum(one.rarity for one in asked)
-    worth = sum(one.rarity * (1.0 if one.identifies else _NAME_CONFIDENCE) for one in asked)
+    worth = sum(one.rarity * (1.0 if one.identifies else NAME_CONFIDENCE) for one in asked)
     return worth / whole if whole else 1.0
 
 

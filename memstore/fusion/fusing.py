@@ -19,7 +19,7 @@ from memstore.fusion.methods import (
     zscore_ends,
 )
 from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Scored, Scores
-from memstore.fusion.threads import contributions
+from memstore.fusion.threads import lent
 
 DEFAULT_FUSION = "calibrated"
 # An entity score is a share already; stretched, a name that nearly all memories mention would count in full.
@@ -60,8 +60,8 @@ METHODS: Mapping[str, Method] = {
 class Part:
     """What fusion made of one signal, or of what a thread says: arrays of shape (candidates,), float64, `ranks` int64.
 
-    A contribution is the share (`normalised`) times the weight. `ends` are the raw scores that the shares 0 and 1
-    stand for, None where the share is another function of the raw score.
+    A contribution is the share (`normalised`) times the weight. `zero` and `one` are the raw scores that the shares 0
+    and 1 stand for, None where the share is another function of the raw score.
     """
 
     raw: Scores
@@ -69,7 +69,8 @@ class Part:
     ranks: Numbers
     weights: Scores
     contributions: Scores
-    ends: Ends | None = None
+    zero: float | None = None
+    one: float | None = None
     confidence: float = 1.0
 
 
@@ -115,7 +116,7 @@ def fuse(
     ends = [None if chosen.by_rank else _ends(chosen, name, gathered) for name in gathered.signals]
     shares = np.array(
         [
-            reciprocal_ranks(rank, rrf_k) if between is None else scaled(one.raw, _evidence(chosen, one), between)
+            reciprocal_ranks(rank, rrf_k) if between is None else scaled(one.raw, one.evidence, between)
             for one, rank, between in zip(scored, ranks, ends, strict=True)
         ]
     ).reshape(known.shape)
@@ -132,32 +133,30 @@ def fuse(
             ranks=ranks[row],
             weights=weights[row],
             contributions=shares[row] * weights[row],
-            ends=ends[row],
+            zero=None if between is None else between[0],
+            one=None if between is None else between[1],
             confidence=confidence[row],
         )
-        for row, (name, one) in enumerate(gathered.signals.items())
+        for row, ((name, one), between) in enumerate(zip(gathered.signals.items(), ends, strict=True))
     }
     boosts = gathered.identified * boost * (1 / (rrf_k + 1) if chosen.by_rank else 1.0)
     scores = (shares * weights).sum(axis=0) + boosts
     if chosen.certain and thread and gathered.turns is not None:
-        lent = contributions(gathered.turns, scores)
         nowhere = np.zeros(len(scores), dtype=np.int64)
-        for name, (raw, normalised, weight) in lent.items():
+        added = np.zeros(len(scores))
+        for name, one in lent(gathered.turns, scores, gathered.eligible).items():
             parts[name] = Part(
-                raw=raw,
-                normalised=normalised,
+                raw=one.raw,
+                normalised=one.share,
                 ranks=nowhere,
-                weights=np.full(len(scores), weight * thread),
-                contributions=normalised * weight * thread,
+                weights=np.full(len(scores), one.weight * thread),
+                contributions=one.share * one.weight * thread,
+                zero=one.zero,
             )
-        scores = scores + np.sum([parts[name].contributions for name in lent], axis=0)
+            added += parts[name].contributions
+        scores = scores + added
     order = np.lexsort((gathered.ids, -scores))
     return Fused(scores=scores, order=order[gathered.eligible[order]], boosts=boosts, parts=parts)
-
-
-def _evidence(chosen: Method, scored: Scored) -> Flags:
-    """Return which scores count: for the calibrated method those above what has nothing to do with the query."""
-    return scored.evidence & (scored.raw > scored.ends[0]) if chosen.certain else scored.evidence
 
 
 def _ends(chosen: Method, name: str, gathered: Gathered) -> Ends:

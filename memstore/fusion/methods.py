@@ -11,6 +11,7 @@ import numpy as np
 from memstore.fusion.signals import Ends, Flags, Numbers, Scores
 
 RRF_K = 60.0
+_ROUNDING = 1e-12
 
 
 def minmax_ends(raw: Scores, evidence: Flags) -> Ends:
@@ -37,8 +38,10 @@ def dbsf_ends(raw: Scores, evidence: Flags) -> Ends:
     if not found.size:
         return 0.0, 1.0
     mean = float(found.mean())
-    reach = 3.0 * float(found.std(ddof=1)) if found.size > 1 else 0.0
-    return (mean - reach, mean + reach) if reach > 0 else (mean - 1.0, mean + 1.0)
+    if _equal(found):
+        return mean - 1.0, mean + 1.0
+    reach = 3.0 * float(found.std(ddof=1))
+    return mean - reach, mean + reach
 
 
 def zscore_ends(raw: Scores, evidence: Flags) -> Ends:
@@ -50,8 +53,8 @@ def zscore_ends(raw: Scores, evidence: Flags) -> Ends:
     found = raw[evidence]
     if not found.size:
         return 0.0, 1.0
-    mean, spread = float(found.mean()), float(found.std())
-    return (mean, mean + spread) if spread > 0 else (mean, mean + 1.0)
+    mean = float(found.mean())
+    return mean, mean + (1.0 if _equal(found) else float(found.std()))
 
 
 def l2_ends(raw: Scores, evidence: Flags) -> Ends:
@@ -61,6 +64,11 @@ def l2_ends(raw: Scores, evidence: Flags) -> Ends:
     """
     norm = float(np.sqrt((raw[evidence] ** 2).sum()))
     return 0.0, norm if norm > 0 else 1.0
+
+
+def _equal(found: Scores) -> bool:
+    """Say whether all scores are one and the same; the deviation of equal ones is not quite 0 in floating point."""
+    return float(np.ptp(found)) <= _ROUNDING * max(1.0, float(np.abs(found).max()))
 
 
 def scaled(raw: Scores, evidence: Flags, ends: Ends) -> Scores:

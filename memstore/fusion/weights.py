@@ -14,6 +14,8 @@ PROFILES: Mapping[str, Weights] = {
 }
 # Shares of a whole; beyond this their sum would lose the smaller ones.
 _LARGEST_WEIGHT = 1e6
+# With more, what threads lend would lift turns past the best of their thread.
+_LARGEST_THREAD = 2.0
 _WEIGHTS = ("keyword", "semantic", "entity", "boost", "thread")
 
 
@@ -38,10 +40,11 @@ def checked(own: Weights | Mapping[str, float]) -> Weights:
         raise InvalidInputError(f"weights: spaces is {type(own.spaces).__name__}; give a mapping of space to number.")
     for name, given in (*((name, getattr(own, name)) for name in _WEIGHTS), *own.spaces.items()):
         value = checks.native(given)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST_WEIGHT:
+        most = _LARGEST_THREAD if name == "thread" else _LARGEST_WEIGHT
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise InvalidInputError(
                 f"weights: {name if name in _WEIGHTS else checks.brief(name)} is {checks.brief(value)};"
-                f" give a number from 0 to {_LARGEST_WEIGHT:,.0f}."
+                f" give a number from 0 to {most:,.0f}."
             )
     if own.keyword + own.semantic + own.entity + sum(own.spaces.values()) == 0:
         raise InvalidInputError("weights: keyword, semantic and entity are all 0; at least one must count.")
