@@ -98,12 +98,10 @@ class Profiles:
         with self._database.read() as conn:
             names = [name for (name,) in all_rows(conn, "SELECT name FROM profiles ORDER BY name")]
             checks.one_of("profile", profile, (*PROFILES, *names))
-            if own is not None:
-                return checked(own)
             stored = one_value(conn, "SELECT weights FROM profiles WHERE name = ?", (profile,))
             found = Profile(name=profile, weights=_read(profile, stored))
             _refuse_unknown(conn, found, "tune or save it again, or name another profile")
-        return found.weights
+        return found.weights if own is None else checked(own, found.weights)
 
 
 def own_name(value: Any) -> str:

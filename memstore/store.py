@@ -328,7 +328,7 @@ class MemoryStore:
         `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`; values are compared with their type.
 
         `weights` (or a `profile`: default, technical, conceptual, people, or one of `profiles`) are shares of the
-        signals that take part; a mapping keeps the default of what it leaves out, and a signal of weight 0 takes no
+        signals that take part; a mapping keeps the profile of what it leaves out, and a signal of weight 0 takes no
         part. A signal that can't is in `skipped` with the reason; `signals` names the only ones wanted, and then one
         that can't raises `SignalUnavailableError`, and threads lend nothing. `match` is of the keyword signal alone:
         any word of the query, all of them, or any where no memory has all. `fusion` says how the scores are put

@@ -1,6 +1,9 @@
 """`memstore eval`: what a file's answers to judged questions are worth, and what is worth its cost here."""
 
 import dataclasses
+import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 _PROBES = 100
 # Of a larger store some memories, spread over it, are enough to make probes and texts from.
 _MOST_READ, _BLOCKS = 10_000, 10
+_SAY_LEAST = ("MRR@10", "ms", "nDCG@10", "vs best signal", "hit@10")
 _PAGE_BEGINS = b"<!doctype html"
 
 
@@ -104,7 +108,7 @@ def _show(found: "Evaluation", place: Place, *, by_category: bool, html: Path | 
     if place.as_json:
         print_json(render.record(found))
     else:
-        render.table(*rows(found))
+        render.table(*_fitting(*rows(found)))
         if by_category and found.categories:
             click.echo("\nhit@1 by category")
             render.table(*category_rows(found))
@@ -121,6 +125,18 @@ def _show(found: "Evaluation", place: Place, *, by_category: bool, html: Path | 
         notice(note, place.quiet)
     if html is not None:
         notice(f"the page is {html}", place.quiet)
+
+
+def _fitting(header: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return a table without the columns that say least, where a terminal has no room for them beside the names."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        for name in _SAY_LEAST:
+            columns = zip(header, *rows, strict=True)
+            if sum(max(map(len, column)) + 1 for column in columns) <= shutil.get_terminal_size().columns:
+                break
+            kept = [index for index, title in enumerate(header) if title != name]
+            header, rows = [header[index] for index in kept], [[row[index] for index in kept] for row in rows]
+    return header, rows
 
 
 def _say(text: str) -> None:
@@ -212,6 +228,8 @@ def _check_page(page: Path) -> None:
         raise InvalidInputError(f"--html is the folder {page}; name a file in it.")
     if not page.absolute().parent.is_dir():
         raise InvalidInputError(f"--html: the folder {page.absolute().parent} does not exist; make it first.")
+    if not os.access(page if page.exists() else page.absolute().parent, os.W_OK):
+        raise InvalidInputError(f"--html: {page} can't be written; name a file in a folder that can.")
     if page.exists():
         with open(page, "rb") as file:
             start = file.read(len(_PAGE_BEGINS))

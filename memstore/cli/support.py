@@ -27,7 +27,7 @@ _LONG_WORK = 50
 # A line of an export has one of these fields.
 _MARKS = ("text", "term", "profile")
 _EMBEDDER = f"{NAMES}."
-_EXAMPLE = "give an object such as '{\"paid\": true}'"
+_EXAMPLES = {"--weights": '{"keyword": 0.6}'}
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -149,12 +149,13 @@ def read_json(option: str, value: str | None) -> Any:
     """Return the object that the JSON of an option holds, None for an option that was left out."""
     if value is None:
         return None
+    example = "give an object such as " + repr(_EXAMPLES.get(option, '{"paid": true}'))
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{option} is not JSON ({error}); {_EXAMPLE}.") from error
+        raise InvalidInputError(f"{option} is not JSON ({error}); {example}.") from error
     if not isinstance(found, dict):
-        raise InvalidInputError(f"{option} is a JSON {type(found).__name__}; {_EXAMPLE}.")
+        raise InvalidInputError(f"{option} is a JSON {type(found).__name__}; {example}.")
     return found
 
 

@@ -73,7 +73,10 @@ def profiles(context: click.Context, place: Place) -> None:
     else:
         render.table(
             ["where", "name", "weights"],
-            [["built in" if name in PROFILES else "file", name, described(one)] for name, one in found.items()],
+            [
+                ["built in" if name in PROFILES else "file", render.one_line(name), described(one)]
+                for name, one in found.items()
+            ],
         )
 
 

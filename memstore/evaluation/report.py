@@ -131,7 +131,11 @@ def _value(estimate: Estimate | None) -> str:
 
 
 def _with_interval(estimate: Estimate | None) -> str:
-    return "" if estimate is None else f"{short(estimate.value)} [{short(estimate.low, 2)},{short(estimate.high, 2)}]"
+    if estimate is None:
+        return ""
+    # One question has no interval.
+    between = "" if estimate.low == estimate.high else f" [{short(estimate.low, 2)},{short(estimate.high, 2)}]"
+    return short(estimate.value) + between
 
 
 def _difference(estimate: Estimate | None) -> str:

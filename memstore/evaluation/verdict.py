@@ -200,7 +200,7 @@ def _embedder(facts: Facts) -> str:
 
 
 def _reranker(facts: Facts) -> str:
-    most = difference(facts.first_ten, facts.default)
+    most = estimate(facts.first_ten - facts.default)
     deeper = float((facts.candidates - facts.default).mean())
     return (
         f"A reranker, which this version does not have, could at most lift the share of questions with a right memory"

@@ -17,9 +17,13 @@ def relevance(gathered: Gathered) -> Scores:
 
     It is 1 / (1 + e^-(10 s - 3.5 w - 2 m - 2.9)), where s is the score by the default fusion and weights, whatever
     those of the search are, w the share of the query's words that the store has, and m is 1 where the query names a
-    code, path or address and the memory mentions none.
+    code, path or address and the memory mentions none. Where keywords take no part s has none of their weight.
     """
-    score = weighed(gathered, PROFILES["default"]).scores
+    default = PROFILES["default"]
+    score = weighed(gathered, default).scores
+    if "keyword" not in gathered.signals:
+        # Vectors find something near to any query: without the words beside them their share is not to be trusted.
+        score = score * (1.0 - default.keyword)
     logit = _CONSTANT + _SCORE * score + _KNOWN * gathered.known + _MISSING * gathered.missing
     likely: Scores = 1 / (1 + np.exp(-logit))
     return likely

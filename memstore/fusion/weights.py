@@ -1,5 +1,6 @@
 """What each signal counts for: the profiles, the caller's own weights, and their shares of a search."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from memstore import checks
@@ -14,26 +15,27 @@ PROFILES: Mapping[str, Weights] = {
 }
 # Shares of a whole; beyond this their sum would lose the smaller ones.
 _LARGEST_WEIGHT = 1e6
-# With more, what threads lend would lift turns past the best of their thread.
-_LARGEST_THREAD = 2.0
+# With more, what threads lend would count for more than what the signals say.
+_LARGEST_THREAD = 1.0
 _WEIGHTS = ("keyword", "semantic", "entity", "boost", "thread")
 
 
 def weights(profile: str, own: Weights | Mapping[str, float] | None) -> Weights:
     """Return the caller's own weights, or those of a profile; raise `InvalidInputError` on what is neither."""
-    profile = checks.one_of("profile", profile, PROFILES)
-    return PROFILES[profile] if own is None else checked(own)
+    base = PROFILES[checks.one_of("profile", profile, PROFILES)]
+    return base if own is None else checked(own, base)
 
 
-def checked(own: Weights | Mapping[str, float]) -> Weights:
-    """Return weights, given as such or as a mapping of signal or space to number; refuse numbers that mean nothing."""
+def checked(own: Weights | Mapping[str, float], base: Weights = PROFILES["default"]) -> Weights:
+    """Return weights, given as such or as a mapping of signal or space to number; refuse numbers that mean nothing.
+
+    What a mapping leaves out is as in `base`.
+    """
     if isinstance(own, Mapping):
         # What is no signal is the name of a space, which the file must have.
         known = {name: value for name, value in own.items() if name in _WEIGHTS}
-        own = Weights(
-            **known,
-            spaces={checks.required_name("weight", name): value for name, value in own.items() if name not in _WEIGHTS},
-        )
+        named = {checks.required_name("weight", name): value for name, value in own.items() if name not in _WEIGHTS}
+        own = dataclasses.replace(base, **known, spaces={**base.spaces, **named})
     if not isinstance(own, Weights):
         raise InvalidInputError(f"weights is {type(own).__name__}; give Weights, or a mapping of signal to number.")
     if not isinstance(own.spaces, Mapping):
