@@ -539,9 +539,9 @@ def test_standard_input_and_a_limit(run, filled):
 
 @pytest.mark.usefixtures("filled")
 def test_html_is_a_page(run, tmp_path):
-    """--html writes the evaluation as one page, over an older one too, and never over what is read."""
+    """--html writes the evaluation as one page, over an older one too, and never over another file."""
     pytest.importorskip("matplotlib", reason="matplotlib (extra 'report') is not installed")
-    (tmp_path / "page.html").write_text("old")
+    (tmp_path / "page.html").write_text("<!DOCTYPE html>old")
     done = run("questions.jsonl", "--html", "page.html")
     assert done.returncode == 0, done.stderr
     assert "the page is page.html" in done.stderr
@@ -552,7 +552,7 @@ def test_html_is_a_page(run, tmp_path):
         before = (tmp_path / taken).read_bytes()
         done = run("questions.jsonl", "--html", taken)
         assert (done.returncode, done.stdout) == (1, "")
-        assert f"--html is {taken}, which is read here; name another file." in done.stderr
+        assert f"--html is {taken}, which is there and no HTML page; name another file." in done.stderr
         assert (tmp_path / taken).read_bytes() == before
 
 

@@ -43,9 +43,16 @@ def test_own_weights(own, expected):
     assert weights("default", own) == expected
 
 
+def test_own_weights_beside_a_profile():
+    """What own weights leave out is as in the profile that is named beside them."""
+    assert weights("technical", {"boost": 0}) == Weights(keyword=0.6, semantic=0.2, entity=0.2, boost=0)
+    assert weights("people", Weights(keyword=1)) == Weights(keyword=1)
+
+
 @pytest.mark.parametrize(
     "own",
     [
+        {"thread": 1.5},
         {"keyword": -1},
         {"keyword": math.nan},
         {"boost": math.inf},

@@ -91,6 +91,12 @@ def test_words_alone_tell_too(words):
     assert words.search("o banco central da Mongólia subiu os juros").uncertain
 
 
+def test_vectors_alone_are_rarely_sure(notes):
+    """Without the keyword signal what is not there is not taken for an answer: vectors find something near to all."""
+    for query in ("the capital of Mongolia", "receita de bolo de cenoura"):
+        assert notes.search(query, signals=["semantic"]).uncertain
+
+
 def test_a_floor(notes):
     """Hits below the floor are left out and counted; an answer with none left is empty and says how near it came."""
     query = "o banco recusou o cartão"

@@ -39,7 +39,7 @@ from memstore import (
     from_function,
     semantic,
 )
-from memstore.embedding import FINGERPRINT_TEXT
+from memstore.embedding import FINGERPRINT_TEXT, REFERENCES
 from memstore.passages import cut
 from memstore.semantic import digest
 
@@ -88,7 +88,7 @@ def did(filled: Sequence[Filled]) -> dict[str, tuple[int, int, int, int]]:
 
 def asked(embedder: FakeEmbedder) -> list[str]:
     """Return the passages that an embedder was asked for."""
-    return [text for text in embedder.embedded if text != FINGERPRINT_TEXT]
+    return [text for text in embedder.embedded if text not in (FINGERPRINT_TEXT, *REFERENCES)]
 
 
 def texts(result: SearchResult) -> list[str]:
@@ -554,7 +554,7 @@ def test_a_score_is_the_sum_of_its_parts(pair, keyword, whole, entity, boost, ow
     for hit in found:
         assert hit.score == pytest.approx(sum(one.contribution for one in hit.signals.values()) + hit.boost)
         assert all(one.contribution == pytest.approx(one.normalised * one.weight) for one in hit.signals.values())
-        shares = {name: one.weight for name, one in hit.signals.items()}
+        shares = {name: one.weight / one.confidence for name, one in hit.signals.items()}
         assert shares == pytest.approx({name: one / total if total else 0 for name, one in expected.items()})
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
@@ -1703,7 +1703,8 @@ def test_a_function_gets_its_prefixes(opened):
     store = opened(embedder=embedder)
     store.add("banana")
     store.search("papaya")
-    assert set(seen) == {f"passage: {FINGERPRINT_TEXT}", "passage: banana", "query: papaya"}
+    asked_once = {f"passage: {one}" for one in (FINGERPRINT_TEXT, *REFERENCES)}
+    assert set(seen) == {*asked_once, "passage: banana", "query: papaya"}
     assert rows(store, "SELECT query_prefix, passage_prefix, pooling FROM embedders") == [
         ("query: ", "passage: ", "mean")
     ]

@@ -1,8 +1,9 @@
 """Threads in ranking: the turn that answers, the turn that asks, short turns, and the session around a match."""
 
 import pytest
+from conftest import FakeEmbedder
 
-from memstore import MemoryStore, NewMemory
+from memstore import InvalidInputError, MemoryStore, NewMemory
 
 ASKED, ANSWERED = "Qual é o prazo do estorno do cartão?", "Sete dias úteis, e cai na fatura seguinte."
 
@@ -188,6 +189,15 @@ def test_what_has_expired_lends_nothing(words):
     assert "answer" not in by_id(words.search("prazo do estorno", k=9))[answer].signals
     words.update(answer, expires_at="2020-01-01")
     assert len(words.search("prazo do estorno", k=9)) == 0
+
+
+@pytest.mark.parametrize("name", ["answer", "question", "length", "thread"])
+def test_no_space_is_named_like_what_a_thread_lends(opened, name):
+    """An embedding space can't have the name of a contribution: the two could not be told apart."""
+    store = opened(embedder=FakeEmbedder())
+    store.add("a note")
+    with pytest.raises(InvalidInputError, match=name):
+        store.spaces.add(FakeEmbedder(model_id="second"), name=name)
 
 
 def test_an_explained_turn(words):

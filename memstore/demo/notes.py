@@ -351,9 +351,9 @@ NOTES = (
 QUESTIONS = (
     ("a code", "o que significa o erro ERR-4018?"),
     ("a price", "qual plano custa 18,90?"),
-    ("a paraphrase: no word in common", "em quanto tempo devolvem o dinheiro da compra?"),
+    ("a paraphrase: no word in common", "direito ao esquecimento: qual o prazo?"),
     ("a name", "what did we decide with Maria da Silva?"),
-    ("asked in Spanish, written in English", "¿cuándo caduca el certificado del servidor de pruebas?"),
-    ("asked in English, written in Spanish", "when does the team in Córdoba meet?"),
+    ("asked in English, written in Spanish", "lodging in the Spanish capital"),
+    ("asked in English, about a place in Spanish", "when does the team in Córdoba meet?"),
     ("Python's language reference", "how do I leave a loop early?"),
 )

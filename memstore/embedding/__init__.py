@@ -4,12 +4,13 @@ from memstore.embedding.endpoint import OpenAIEmbedder, asks_elsewhere
 from memstore.embedding.function import from_function
 from memstore.embedding.model import BATCH_TEXTS, FINGERPRINT_TEXT, Embedded, Embedder, Model, Vector
 from memstore.embedding.naming import NAMES, Given, named, resolve, usual
-from memstore.embedding.references import REFERENCES_EACH
+from memstore.embedding.references import REFERENCES, REFERENCES_EACH
 
 __all__ = [
     "BATCH_TEXTS",
     "FINGERPRINT_TEXT",
     "NAMES",
+    "REFERENCES",
     "REFERENCES_EACH",
     "Embedded",
     "Embedder",
