@@ -58,7 +58,7 @@ class Backgrounds:
         if kept is None or kept[0] != wanted:
             if len(self._samples) >= _SPACES_KEPT:
                 self._samples = {}
-            kept = wanted, _units(semantic.references(space)), _units(semantic.vectors(conn, space, wanted))
+            kept = wanted, _units(semantic.references(conn, space)), _units(semantic.vectors(conn, space, wanted))
             self._samples[space.id] = kept
         return kept[1], kept[2]
 

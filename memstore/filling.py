@@ -42,7 +42,6 @@ _NO_SPACE = StoredSpace(
     query_prefix="",
     passage_prefix="",
     fingerprint=b"",
-    background=b"",
     languages="",
     state="",
     searched=0,

@@ -26,7 +26,7 @@ from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
 SIGNALS = ("keyword", "semantic", "entity")
-# examples/fusion.py measures it.
+# How fast words that the store does not know cost keywords their weight; examples/fusion.py measures it.
 KNOWN_POWER = 0.5
 # Times a stage by its name.
 Clock: TypeAlias = Callable[[str], AbstractContextManager[None]]
@@ -108,7 +108,6 @@ class Gatherer:
         with clock("keyword"):
             found.asked = keyword.ask(conn, words, question.ranking, moment)
         signals: dict[str, _Signal] = {}
-        names: tuple[QueryEntity, ...] = ()
         if "keyword" not in found.skipped:
             with clock("keyword"):
                 signals["keyword"] = _keyword(conn, question, found.asked, condition)

@@ -16,7 +16,7 @@ from memstore.analysis import Analyser, fold, whole_word
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError
-from memstore.fusion import PROFILES, Fused, Gathered, Numbers
+from memstore.fusion import DEFAULT_FUSION, PROFILES, Fused, Gathered, Numbers
 from memstore.gathering import SIGNALS, Gatherer, Question
 from memstore.ranking import RANKINGS, Ranking
 from memstore.records import THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
@@ -49,7 +49,8 @@ class Searcher:
                 return _nothing(question, found.skipped)
             with clock("fuse"):
                 fused = fusion.weighed(gathered, question.weights, question.fusion)
-                relevance = fusion.relevance(gathered)
+                plain = question.weights == PROFILES["default"] and question.fusion in (None, DEFAULT_FUSION)
+                relevance = fusion.relevance(gathered, fused if plain else None)
                 likely = fused.order[relevance[fused.order] >= (question.min_relevance or 0.0)]
                 chosen = likely[: question.k]
             with clock("read"):

@@ -21,10 +21,7 @@ _WAITS = (
     " AND NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = ? AND v.passage_id = p.id)"
 )
 _AMONG = " AND {} IN (SELECT value FROM json_each(?))"
-_COLUMNS = (
-    "id, name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, background, languages, state,"
-    " searched"
-)
+_COLUMNS = "id, name, spec, model_id, dimensions, query_prefix, passage_prefix, fingerprint, languages, state, searched"
 # How many passages stand for all of a space: the spread of their cosines is then known to a twentieth.
 _SAMPLE = 256
 
@@ -41,7 +38,6 @@ class StoredSpace:
     query_prefix: str
     passage_prefix: str
     fingerprint: bytes
-    background: bytes
     languages: str
     state: str
     searched: int
@@ -229,10 +225,11 @@ def vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int
     return np.frombuffer(b"".join(vector for (vector,) in rows), dtype=np.float32).reshape(-1, space.dimensions)
 
 
-def references(space: StoredSpace) -> Vector:
+def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
     """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
-    whole = len(space.background) // (4 * space.dimensions) * space.dimensions
-    return np.frombuffer(space.background, dtype=np.float32, count=whole).reshape(-1, space.dimensions)
+    stored = one_value(conn, "SELECT background FROM embedders WHERE id = ?", (space.id,)) or b""
+    whole = len(stored) // (4 * space.dimensions) * space.dimensions
+    return np.frombuffer(stored, dtype=np.float32, count=whole).reshape(-1, space.dimensions)
 
 
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:

@@ -97,6 +97,9 @@ def turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> dict[int, T
 
 
 def _turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> list[Any]:
+    ids = list(ids)
+    if not ids:
+        return []
     return all_rows(
         conn,
         "SELECT m.id, m.namespace, m.thread, m.position, m.author, a.length,"
@@ -105,5 +108,5 @@ def _turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> list[Any]:
         " a.beside"
         " FROM json_each(?) j CROSS JOIN memories m ON m.id = j.value JOIN analysed a ON a.memory_id = m.id"
         " WHERE m.thread IS NOT NULL AND (m.expires_at IS NULL OR m.expires_at > ?)",
-        (json.dumps(list(ids)), moment),
+        (json.dumps(ids), moment),
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from memstore.fusion.fusing import Fused
 from memstore.fusion.signals import Gathered, Scores
 from memstore.fusion.weighing import weighed
 from memstore.fusion.weights import PROFILES
@@ -12,15 +13,16 @@ from memstore.fusion.weights import PROFILES
 _CONSTANT, _SCORE, _KNOWN, _MISSING = -2.9, 10.0, -3.5, -2.0
 
 
-def relevance(gathered: Gathered) -> Scores:
+def relevance(gathered: Gathered, by_default: Fused | None = None) -> Scores:
     """Return how likely each candidate answers the query, float64 of shape (candidates,), in [0, 1].
 
     It is 1 / (1 + e^-(10 s - 3.5 w - 2 m - 2.9)), where s is the score by the default fusion and weights, whatever
     those of the search are, w the share of the query's words that the store has, and m is 1 where the query names a
     code, path or address and the memory mentions none. Where keywords take no part s has none of their weight.
+    `by_default` is what was gathered by the default fusion and weights, where that is known already.
     """
     default = PROFILES["default"]
-    score = weighed(gathered, default).scores
+    score = (by_default or weighed(gathered, default)).scores
     if "keyword" not in gathered.signals:
         # Vectors find something near to any query: without the words beside them their share is not to be trusted.
         score = score * (1.0 - default.keyword)
