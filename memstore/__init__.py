@@ -13,6 +13,7 @@ from memstore.errors import (
     NotAStoreError,
     NotFoundError,
     ReadOnlyError,
+    RerankerError,
     SignalUnavailableError,
     StorageError,
 )
@@ -35,6 +36,7 @@ from memstore.records import (
     Term,
     Weights,
 )
+from memstore.rerank import Reranker
 from memstore.store import MemoryStore
 
 __version__ = "0.1.0"
@@ -65,6 +67,8 @@ __all__ = [
     "Passage",
     "ReadOnlyError",
     "Recogniser",
+    "Reranker",
+    "RerankerError",
     "SearchResult",
     "SignalScore",
     "SignalUnavailableError",

@@ -1,5 +1,7 @@
 """What can go wrong, each as one sentence: subject, value, limit, remedy."""
 
+from typing import ClassVar
+
 
 class MemstoreError(Exception):
     """The base of every error that memstore raises on purpose."""
@@ -37,9 +39,29 @@ class StorageError(MemstoreError):
     """SQLite or the disk refused (full, input/output error, …); what was stored before is intact."""
 
 
-class EmbedderError(MemstoreError):
+class ModelError(MemstoreError):
+    """A model can't be found, can't be loaded, or gave no usable answer."""
+
+    subject: ClassVar[str] = "model"
+
+
+class EmbedderError(ModelError):
     """An embedding model can't be found, can't be loaded, or gave no usable vectors."""
+
+    subject = "embedder"
+
+
+class RerankerError(ModelError):
+    """A reranker can't be found, can't be loaded, or gave no usable scores; the order before it stands."""
+
+    subject = "reranker"
 
 
 class SignalUnavailableError(MemstoreError):
     """A signal was asked for by name and can't take part."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -20,9 +20,11 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 
-from memstore.embedding import bundled, files, on_disk, pulling
+from memstore.embedding import bundled, downloading, engine, files, on_disk, pulling
 from memstore.embedding.catalogue import KNOWN, ONE_SIDED, described, prefixes
 from memstore.errors import EmbedderError
+from memstore.rerank import cross_encoder
+from memstore.rerank import pulling as rerankers
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_KEPT = "Qdrant/all-MiniLM-L6-v2-onnx"
@@ -434,7 +436,7 @@ def test_cut_static_vectors_are_told(tmp_path):
 def token_vectors(minilm: Path, text: str) -> np.ndarray:
     from tokenizers import Tokenizer
 
-    on_disk.forbid_telemetry()
+    engine.forbid_telemetry()
     import onnxruntime
 
     read = Tokenizer.from_file(str(minilm / "tokenizer.json")).encode(text)
@@ -832,8 +834,8 @@ def test_a_hub_that_never_answers_is_given_up(memstore):
 
 def test_a_disk_without_room_is_told_before_the_download(cache, monkeypatch):
     """A model that is larger than what is free is refused with its size before anything is asked of the network."""
-    room = pulling.shutil.disk_usage(cache.parent)._replace(free=100_000_000)
-    monkeypatch.setattr(pulling.shutil, "disk_usage", lambda _: room)
+    room = downloading.shutil.disk_usage(cache.parent)._replace(free=100_000_000)
+    monkeypatch.setattr(downloading.shutil, "disk_usage", lambda _: room)
     with pytest.raises(EmbedderError, match=f"no room for the model {E5} in .*: it takes 487 MB"):
         pulling.pull(E5)
 
@@ -851,6 +853,53 @@ def test_a_disk_that_fills_up_is_told(monkeypatch):
         pulling.pull(MINILM)
 
 
+def test_a_reranker_is_downloaded_by_its_name_or_into_a_folder(memstore, hub, cache, tiny_cross_encoder, tmp_path):
+    """A pull knows a reranker by its name, takes what it needs, and it opens from the cache or from the folder."""
+    suggested = cross_encoder.usual()
+    names = ("tokenizer.json", "tokenizer_config.json", "config.json")
+    contents = {name: tiny_cross_encoder / name for name in names}
+    contents["onnx/model_int8.onnx"] = tiny_cross_encoder / "model.onnx"
+    hub.put("onnx-community/bge-reranker-v2-m3-ONNX", {**contents, "onnx/model.onnx": b"0" * 2_000_000})
+    ended = memstore("pull", suggested.lower(), "--json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    told = json.loads(ended.stdout)
+    assert told["name"] == f"fastembed:{suggested}"
+    assert Path(told["folder"]) == cache / "models--onnx-community--bge-reranker-v2-m3-ONNX" / "snapshots" / REVISION
+    assert not hub.taken("onnx/model.onnx")
+    assert list(cross_encoder.open_named(suggested).score("spare key", ["the spare key", "rain"])) == [1, -3]
+    assert memstore("pull", suggested, "--to", str(tmp_path / "mine")).returncode == 0
+    assert list(cross_encoder.open_folder(tmp_path / "mine").score("spare key", ["rain", "the spare key"])) == [-3, 1]
+    hub.asked = []
+    assert memstore("pull", suggested, HF_HUB_OFFLINE="1").returncode == 0
+    assert hub.asked == []
+
+
+def test_a_reranker_that_can_not_be_downloaded_is_one_sentence(memstore):
+    """A reranker that the hub does not show is told by its name and its repository."""
+    told = one_sentence(memstore("pull", "jina-reranker-v1-tiny-en"))
+    assert "shows no jinaai/jina-reranker-v1-tiny-en, where the model jinaai/jina-reranker-v1-tiny-en is kept" in told
+
+
+def test_rerankers_are_listed_in_a_group_of_their_own(memstore, cache, tiny_cross_encoder):
+    """The list ends with the rerankers, told as such in text and JSON, each with its licence and without dimensions."""
+    files_of = {"onnx/model.onnx": tiny_cross_encoder / "model.onnx"}
+    files_of |= {name: tiny_cross_encoder / name for name in ("tokenizer.json", "tokenizer_config.json")}
+    keep(cache, "Xenova/ms-marco-MiniLM-L-6-v2", files_of)
+    listed = json.loads(memstore("list", "--json").stdout)
+    kinds = [one["kind"] for one in listed]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {"embedder", "reranker"}
+    found = {one["name"]: one for one in listed if one["kind"] == "reranker"}
+    assert next(iter(found)) == "fastembed:Xenova/ms-marco-MiniLM-L-6-v2"
+    assert found["fastembed:Xenova/ms-marco-MiniLM-L-6-v2"]["state"] == "on disk"
+    assert found["fastembed:BAAI/bge-reranker-v2-m3-int8"]["licence"] == "Apache-2.0"
+    assert {one["dimensions"] for one in found.values()} == {None}
+    assert all(isinstance(one["dimensions"], int) for one in listed if one["kind"] == "embedder")
+    rows = {row[0]: row for row in (line.split("\t") for line in memstore("list").stdout.splitlines())}
+    assert [name for name, row in rows.items() if row[2] == "reranker"] == list(found)
+    assert rows["fastembed:jinaai/jina-reranker-v2-base-multilingual"][-1] == "CC BY-NC 4.0 (no commercial use)"
+
+
 def test_models_are_listed_with_what_is_here_first(memstore, cache, minilm):
     """The list names each model as --embedder takes it, with its state and whether it may be used commercially."""
     keep(cache, MINILM_KEPT, of(minilm))
@@ -863,11 +912,12 @@ def test_models_are_listed_with_what_is_here_first(memstore, cache, minilm):
     assert Path(listed[f"fastembed:{MINILM}"]["folder"]).is_dir()
     assert listed[f"fastembed:{E5}"]["state"] == "broken"
     assert listed[f"fastembed:{POTION}"]["state"] == "can be pulled"
-    assert [name for name, one in listed.items() if not one["commercial"]] == ["fastembed:jinaai/jina-embeddings-v3"]
+    restricted = ["fastembed:jinaai/jina-embeddings-v3", "fastembed:jinaai/jina-reranker-v2-base-multilingual"]
+    assert [name for name, one in listed.items() if not one["commercial"]] == restricted
     rows = [line.split("\t") for line in memstore("list").stdout.splitlines()]
     states = [row[1] for row in rows]
     assert states.index("can be pulled") > max(states.index("on disk"), states.index("broken"))
-    assert [row[0] for row in rows if "no commercial use" in row[-1]] == ["fastembed:jinaai/jina-embeddings-v3"]
+    assert [row[0] for row in rows if "no commercial use" in row[-1]] == restricted
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this platform has no pseudo-terminal")
@@ -884,7 +934,7 @@ def test_a_name_is_whole_on_a_narrow_terminal(cache):
         )
         os.close(writing)
         lines = shown.result(60).decode().splitlines()
-    assert lines[::2] == [one.name for one in pulling.listed()]
+    assert lines[::2] == [one.name for one in [*pulling.listed(), *rerankers.listed()]]
     assert all(line.startswith("    ") for line in lines[1::2])
 
 

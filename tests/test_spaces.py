@@ -1147,7 +1147,7 @@ def test_a_model_that_can_not_be_loaded_is_not_tried_at_every_call(opened, monke
     with pytest.raises(EmbedderError, match="can't be loaded"):
         store.spaces.fill()
     assert len(tried) == 1
-    monkeypatch.setattr("memstore.embedding.model._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("memstore.loading._RETRY_SECONDS", 0.0)
     assert did(store.spaces.fill()) == {"healed": (2, 0, 0, 0)}
     assert store.search("offline").skipped == {}
     assert len(tried) == 2

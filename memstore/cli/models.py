@@ -1,4 +1,4 @@
-"""`memstore models`: which embedding models there are, and the download of one."""
+"""`memstore models`: which embedders and rerankers there are, and the download of one."""
 
 import sys
 from pathlib import Path
@@ -8,18 +8,19 @@ import click
 
 from memstore import render
 from memstore.cli.support import notice, print_json
-from memstore.embedding import files
-from memstore.embedding.on_disk import find
-from memstore.embedding.pulling import Listing, listed
-from memstore.embedding.pulling import pull as download
+from memstore.embedding import files, on_disk
+from memstore.embedding import pulling as embedders
+from memstore.embedding.downloading import Listing
+from memstore.rerank import pulling as rerankers
+from memstore.rerank.catalogue import described
 
 
 @click.group()
 def models() -> None:
-    """See the embedding models that can be named, and download one of them.
+    """See the embedders and rerankers that can be named, and download one of them.
 
-    Give the name that is listed as --embedder, or to `memstore embedders add`. Nothing else in memstore downloads
-    anything.
+    Give the name that is listed for an embedder as --embedder, or to `memstore embedders add`. Nothing else in memstore
+    downloads anything.
     """
 
 
@@ -27,9 +28,10 @@ def models() -> None:
 @click.option("--all", "everything", is_flag=True, help="All models of fastembed, not only those worth naming.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
 def list_(everything: bool, as_json: bool) -> None:
-    """List the models that can be named, those that are here first."""
+    """List the embedders that can be named, then the rerankers; of each those that are here first."""
     here = ("installed", "on disk", "broken")
-    found = sorted(listed(everything), key=lambda one: one.state not in here)
+    groups = (embedders.listed(everything), rerankers.listed())
+    found = [one for group in groups for one in sorted(group, key=lambda one: one.state not in here)]
     if as_json:
         print_json([_shown(one) for one in found])
     elif sys.stdout.isatty():
@@ -55,8 +57,13 @@ def pull(name: str, folder: Path | None, as_json: bool, quiet: bool) -> None:
 
     FASTEMBED_CACHE_PATH is the folder of fastembed's cache.
     """
+    model = described(name.removeprefix("fastembed:"))
+    download = embedders.pull if model is None else rerankers.pull
     there = download(name, folder=folder, progress=not quiet and sys.stderr.isatty())
-    spec = f"fastembed:{find(name.removeprefix('fastembed:')).name if folder is None else there.absolute()}"
+    if folder is None:
+        spec = f"fastembed:{(model or on_disk.find(name.removeprefix('fastembed:'))).name}"
+    else:
+        spec = f"fastembed:{there.absolute()}"
     if as_json:
         print_json({"name": spec, "folder": str(there)})
     else:
@@ -67,7 +74,8 @@ def pull(name: str, folder: Path | None, as_json: bool, quiet: bool) -> None:
 
 def _about(one: Listing) -> list[str]:
     licence = one.licence if one.commercial else f"{one.licence} (no commercial use)"
-    return [one.state, f"{one.megabytes:,} MB", f"{one.dimensions} dimensions", one.languages or "?", licence]
+    kind = one.kind if one.dimensions is None else f"{one.kind}, {one.dimensions} dimensions"
+    return [one.state, kind, f"{one.megabytes:,} MB", one.languages or "?", licence]
 
 
 def _shown(one: Listing) -> Any:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from memstore import checks
-from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector, first_line
-from memstore.errors import EmbedderError, InvalidInputError
+from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector
+from memstore.errors import EmbedderError, InvalidInputError, first_line
 
 _REMOTE = "remote+"
 _SCHEMES = ("http://", "https://")

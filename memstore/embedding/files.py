@@ -145,12 +145,14 @@ def static_tensors(file: Path) -> dict[str, Any]:
 
 
 def onnx_outputs(file: Path) -> Outputs:
-    """Return the outputs of an ONNX file without loading it; raise `ValueError` on one that is cut short.
+    """Return the outputs of an ONNX file without loading it; raise `ValueError` on one that is cut short or empty.
 
     A session would read all of the weights for the same. The file is a protocol buffer
     (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): the model's field 7 is the graph, whose field 12 is an
     output: its name (1) and its type (2), in which the shape (1, then 2) has a field 1 for each side.
     """
+    if not file.stat().st_size:
+        raise ValueError("is empty")
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         graphs = list(_fields(data, 7, (0, len(data))))
         if len(graphs) != 1:

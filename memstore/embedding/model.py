@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from memstore import checks
 from memstore.embedding.references import REFERENCES
-from memstore.errors import EmbedderError, InvalidInputError
+from memstore.errors import EmbedderError, InvalidInputError, first_line
+from memstore.loading import Guard, Loading
 
 Vector: TypeAlias = NDArray[np.float32]
 # Every space keeps this sentence's vector; a model that answers it differently is another model.
@@ -33,8 +34,6 @@ _BATCH_CHARACTERS = 40_000
 # After this many texts in a row that can't be embedded the model is tried with one that it has embedded before.
 _MOST_FAILURES = 2
 _REFERENCES: dict[tuple[str, bytes], Vector] = {}
-# A model that could not be loaded is not tried again at every call.
-_RETRY_SECONDS = 30.0
 _QUERIES_KEPT = 512
 # About the window of a model: a pasted document would be read for minutes.
 _LONGEST_QUERY = 2_000
@@ -113,27 +112,13 @@ class Model:
         self._label = spec or label or "of the caller's"
         self._shared = shared
         self._open_model = open_model
-        self._opened: Embedder | None = None
+        self._loading = Loading(EmbedderError, self._label, self._load)
+        self._guard = Guard()
         self._traits: Traits | None = None
         self._fingerprint: Vector | None = None
         self._references: Vector | None = None
         self._fingerprinted_at = 0.0
         self._queries: OrderedDict[str, Vector] = OrderedDict()
-        self._failure = ""
-        self._failed_at = 0.0
-        self._forget_threads()
-
-    def _forget_threads(self) -> None:
-        # Threads do not outlive a fork, and one that held the lock then is not here to give it back.
-        self._lock = threading.Lock()
-        self._loader: threading.Thread | None = None
-        self._waited = False
-        self._pid = os.getpid()
-
-    def _guard(self) -> threading.Lock:
-        if os.getpid() != self._pid:
-            self._forget_threads()
-        return self._lock
 
     def opened(self, wait: float | None = None) -> Embedder:
         """Return the model, loaded; wait for that up to `wait` seconds, without bound when None.
@@ -141,37 +126,12 @@ class Model:
         Loading goes on beside the caller when the wait is over, and is not waited for a second time. Raises
         `EmbedderError` when the model can't be loaded, or not in time.
         """
-        if self._opened is not None:
-            return self._opened
-        with self._guard():
-            if self._loader is None:
-                if self._failure and time.monotonic() - self._failed_at < _RETRY_SECONDS:
-                    raise EmbedderError(self._failure)
-                self._loader, self._waited = threading.Thread(target=self._load, daemon=True), False
-                self._loader.start()
-            loader = self._loader
-        loader.join(0.0 if wait is not None and self._waited else wait)
-        if self._opened is not None:
-            return self._opened
-        if loader.is_alive():
-            self._waited = True
-            raise EmbedderError(f"the embedder {self._label} was not loaded within {wait:g} seconds and loads on")
-        raise EmbedderError(self._failure)
+        return self._loading.opened(wait)
 
-    def _load(self) -> None:
-        self._failure = f"the embedder {self._label} can't be loaded"
-        try:
-            found = self._open_model()
-            self._traits = _traits(found, self._label)
-            self._opened = found
-        except EmbedderError as error:
-            self._failure = str(error)
-        except Exception as error:
-            self._failure = f"the embedder {self._label} can't be loaded ({first_line(error)})"
-        finally:
-            self._failed_at = time.monotonic()
-            with self._lock:
-                self._loader = None
+    def _load(self) -> Embedder:
+        found = self._open_model()
+        self._traits = _traits(found, self._label)
+        return found
 
     @property
     def traits(self) -> Traits:
@@ -182,7 +142,7 @@ class Model:
 
     @property
     def loaded(self) -> bool:
-        return self._opened is not None
+        return self._loading.loaded
 
     @property
     def name(self) -> str:
@@ -201,7 +161,7 @@ class Model:
         """Forget all that the model has answered: the next question of who it is goes to the model again."""
         self._fingerprint = None
         self._references = None
-        with self._guard():
+        with self._guard.lock:
             self._queries.clear()
 
     @property
@@ -288,7 +248,7 @@ class Model:
         fails.
         """
         text = text[:_LONGEST_QUERY]
-        with self._guard():
+        with self._guard.lock:
             vector = self._queries.get(text)
             if vector is not None:
                 self._queries.move_to_end(text)
@@ -296,7 +256,7 @@ class Model:
         with _Turn(self._shared):
             vector = self.ask_query(text)
         if vector is not None:
-            with self._guard():
+            with self._guard.lock:
                 self._queries[text] = vector
                 if len(self._queries) > _QUERIES_KEPT:
                     self._queries.popitem(last=False)
@@ -394,12 +354,6 @@ def _traits(model: Embedder, label: str) -> Traits:
         raise EmbedderError(f"the embedder {label} can't be used: {str(error).rstrip('.')}") from error
     texts = {name: str(getattr(model, name, "") or "") for name in ("query_prefix", "passage_prefix", "pooling")}
     return Traits(model_id=model_id, dimensions=dimensions, languages=languages, window=window, **texts)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of what it says."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
 def _batches(texts: Sequence[str]) -> list[list[int]]:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 from memstore import checks
 from memstore.embedding import bundled, endpoint, on_disk
 from memstore.embedding.function import Embed, FunctionEmbedder, from_function
-from memstore.embedding.model import WIDEST, Embedder, Model, first_line
-from memstore.errors import EmbedderError, InvalidInputError
+from memstore.embedding.model import WIDEST, Embedder, Model
+from memstore.errors import EmbedderError, InvalidInputError, first_line
 
 NAMES = "auto, bundled, none, fastembed:FOLDER, fastembed:NAME or http://127.0.0.1:PORT/v1#MODEL"
 Given: TypeAlias = str | Embedder | Embed | None

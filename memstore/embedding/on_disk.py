@@ -1,33 +1,26 @@
 """Models that fastembed runs from files on this machine; nothing here goes to a network."""
 
-import contextlib
-import ctypes
-import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memstore.embedding import files
+from memstore.embedding import engine, files
 from memstore.embedding.catalogue import KNOWN, ONE_SIDED, POOLINGS, Description, described
-from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector, first_line
+from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector
 from memstore.errors import EmbedderError
 
 # Texts that go through a model at once; more cost memory and, on a processor, time. all-MiniLM-L6-v2 on two cores with
 # texts of up to 1,200 characters: 8 at once make 50 a second and 450 MB at the peak, 32 at once 36 and 1,030. Without
 # onnxruntime's arena 8 at once made 36 a second and 740 MB, 32 at once 23 and 1,010.
 _AT_ONCE = 8
-_ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
 _STATIC_FILE = "model.safetensors"
 # The names under which sentence-transformers keeps prompts, its favourite first.
 _QUERY_PROMPTS = ("query", "retrieval.query")
 _PASSAGE_PROMPTS = ("document", "passage", "corpus", "retrieval.passage")
 # By the names of sentence-transformers; a sum over the root of the length points where the mean does.
 _POOLING_MODES = {"cls": "cls", "mean": "mean", "mean_sqrt_len": "mean", "lasttoken": "last token"}
-# So begin the names under which a folder's model is made known to fastembed.
-_OURS = "memstore:"
 # Opens any table of static vectors: fastembed takes none by another name.
 _ANY_STATIC = next(one for one in reversed(KNOWN) if one.static)
 
@@ -42,19 +35,19 @@ def open_folder(folder: Path) -> Embedder:
     spoken = () if known is None else known.spoken
     prefixes = _prompts(folder) or (("", "") if known is None else (known.query_prefix, known.passage_prefix))
     model_id = f"fastembed/{folder.name}"
-    with _told_of(f"the embedder's folder {folder}", "copy the model's files there again"):
+    with engine.told_of(EmbedderError, f"the embedder's folder {folder}", "copy the model's files there again"):
         if _is_static(folder / _STATIC_FILE):
-            _check_there(folder, "tokenizer.json")
+            engine.check_there(EmbedderError, folder, "tokenizer.json")
             return _Fastembed(model_id, _ANY_STATIC.name, folder, prefixes, _ANY_STATIC.pooling, spoken, static=True)
-        model_file = next((one for one in _ONNX_FILES if (folder / one).is_file()), None)
+        model_file = engine.model_file(folder)
         if model_file is None:
             raise EmbedderError(
-                f"the embedder's folder {folder} has no model: none of {', '.join(_ONNX_FILES)}, nor a {_STATIC_FILE}"
-                " with static vectors"
+                f"the embedder's folder {folder} has no model: none of {', '.join(engine.ONNX_FILES)}, nor a"
+                f" {_STATIC_FILE} with static vectors"
             )
-        _check_there(folder, "tokenizer.json", "tokenizer_config.json")
+        engine.check_there(EmbedderError, folder, "tokenizer.json", "tokenizer_config.json")
         pooling, output = _pooling(folder, model_file, known)
-        registered = f"{_OURS}{folder}:{model_file}:{pooling}:{output}"
+        registered = f"{engine.OURS}{folder}:{model_file}:{pooling}:{output}"
         _register(registered, model_file, pooling, output)
         return _Fastembed(model_id, registered, folder, prefixes, pooling, spoken)
 
@@ -73,7 +66,7 @@ def open_named(name: str) -> Embedder:
     remedy = f"memstore models pull {model.name} downloads it again"
     if kept.fault:
         raise EmbedderError(f"the model {model.name} in {kept.folder} is not whole ({kept.fault}); {remedy}")
-    with _told_of(f"the model {model.name} in {kept.folder}", remedy):
+    with engine.told_of(EmbedderError, f"the model {model.name} in {kept.folder}", remedy):
         _register(model.name, model.model_file, model.pooling)
         prefixes = (model.query_prefix, model.passage_prefix)
         return _Fastembed(
@@ -134,30 +127,19 @@ def others() -> list[Description]:
             pooling="",
         )
         for one in text_embedding().list_supported_models()
-        if one["model"] not in skipped and one["sources"]["hf"] and not one["model"].startswith(_OURS)
+        if one["model"] not in skipped and one["sources"]["hf"] and not one["model"].startswith(engine.OURS)
     ]
 
 
 def text_embedding() -> Any:
     """Return fastembed's class of text embedders; raise `EmbedderError` when it can't be imported."""
-    forbid_telemetry()
-    try:
+    with engine.importing(EmbedderError):
         from fastembed import TextEmbedding
-    except ImportError as error:
-        raise EmbedderError(f"fastembed can't be imported ({first_line(error)}); install it again") from error
     return TextEmbedding
 
 
-def forbid_telemetry() -> None:
-    """Keep onnxruntime off the network; to be called before it is imported.
-
-    From 1.29 on it sends events to Microsoft and keeps an identifier in the user's cache folder, from the import on.
-    """
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
-
-class _Fastembed:
-    """A model run by fastembed (https://qdrant.github.io/fastembed/), never downloaded."""
+class _Fastembed(engine.Engine):
+    """An embedder run by fastembed from files that are there."""
 
     def __init__(
         self,
@@ -174,80 +156,38 @@ class _Fastembed:
         self.languages = languages
         self.query_prefix, self.passage_prefix = prefixes
         self.pooling = pooling
-        self._open: Callable[[], Any] = lambda: _engine(registered, folder, static)
-        self._engine: Any = self._open()
+        options: dict[str, Any] = {"mmap": True} if static else {}
+        super().__init__(lambda: engine.local(text_embedding(), registered, folder, **options))
         self.window = int(self._engine.model.tokenizer.truncation["max_length"])
         self._marked = not static
-        _alive.add(self)
         self.dimensions = int(self.embed_query(FINGERPRINT_TEXT).shape[0])
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
-        given = [_clean(self.passage_prefix + text) for text in texts]
+        given = [engine.clean(self.passage_prefix + text) for text in texts]
         vectors = self._running().passage_embed(given, batch_size=_AT_ONCE)
         return np.asarray(list(vectors), dtype=np.float32)
 
     def embed_query(self, text: str) -> Vector:
-        vectors = self._running().query_embed(_clean(self.query_prefix + text))
+        vectors = self._running().query_embed(engine.clean(self.query_prefix + text))
         return np.asarray(next(iter(vectors)), dtype=np.float32)
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        given = [_clean(self.passage_prefix + text) for text in texts]
+        given = [engine.clean(self.passage_prefix + text) for text in texts]
         read = self._running().model.tokenizer.encode_batch(given, add_special_tokens=self._marked)
         return [_tokens(one) for one in read]
-
-    def _running(self) -> Any:
-        engine = self._engine
-        if engine is None:
-            engine = self._engine = self._open()
-        return engine
-
-    def abandon(self) -> None:
-        """Leave the engine as it is, for good, and open another when next used: for a child that was forked.
-
-        onnxruntime's threads did not come along, and freeing the session would wait for them for ever.
-        """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
-        self._engine = None
-
-
-_alive: "weakref.WeakSet[_Fastembed]" = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for one in list(_alive):
-        one.abandon()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
-
-
-def _engine(registered: str, folder: Path, static: bool) -> Any:
-    options: dict[str, Any] = {"mmap": True} if static else {}
-    # With specific_model_path fastembed looks nowhere else; it would make a folder for its cache all the same.
-    return text_embedding()(registered, specific_model_path=str(folder), cache_dir=str(folder), **options)
 
 
 def _register(name: str, model_file: str, pooling: str, output: str | None = None) -> None:
     """Have fastembed open that file of a folder by a name, where it does not know the name yet."""
-    engine = text_embedding()
-    from fastembed.common.model_description import ModelSource, PoolingType
-
-    if any(one["model"] == name for one in engine.list_supported_models()):
+    if pooling not in POOLINGS:
+        # What is pooled in a way of its own is fastembed's, by its name.
         return
-    # Another thread may do the same just now, which fastembed refuses with a ValueError.
-    with contextlib.suppress(ValueError):
-        engine.add_custom_model(
-            model=name,
-            pooling=PoolingType[POOLINGS[pooling]],
-            normalization=True,
-            # Neither is read: specific_model_path names the files, and an answer tells the dimensions.
-            sources=ModelSource(hf=name),
-            dim=0,
-            model_file=model_file,
-            output_name=output,
-            additional_files=[f"{model_file}_data"],
-        )
+    known = text_embedding()
+    from fastembed.common.model_description import PoolingType
+
+    # An answer tells the dimensions.
+    traits = {"pooling": PoolingType[POOLINGS[pooling]], "normalization": True, "dim": 0, "output_name": output}
+    engine.register(known, name, model_file, **traits)
 
 
 def _pooling(folder: Path, model_file: str, known: Description | None) -> tuple[str, str | None]:
@@ -306,34 +246,6 @@ def _is_static(file: Path) -> bool:
     return file.is_file() and "embeddings" in files.static_tensors(file)
 
 
-def _check_there(folder: Path, *names: str) -> None:
-    missing = next((name for name in names if not (folder / name).is_file()), None)
-    if missing is not None:
-        raise EmbedderError(f"the embedder's folder {folder} has no {missing}; put all of the model's files there")
-
-
-@contextlib.contextmanager
-def _told_of(subject: str, remedy: str) -> Iterator[None]:
-    """Turn whatever goes wrong in opening a model into one sentence; fastembed's own log lines say nothing more."""
-    _log("disable")
-    try:
-        yield
-    except EmbedderError:
-        raise
-    except Exception as error:
-        raise EmbedderError(f"{subject} can't be opened ({first_line(error)}); {remedy}") from error
-    finally:
-        _log("enable")
-
-
-def _log(what: str) -> None:
-    """Have fastembed's log lines shown or not; the library that it writes them with is its own affair."""
-    with contextlib.suppress(ImportError):
-        from loguru import logger
-
-        getattr(logger, what)("fastembed")
-
-
 def _tokens(read: Any) -> int:
     """Return how many tokens a text has that the tokenizer has cut and padded.
 
@@ -344,8 +256,3 @@ def _tokens(read: Any) -> int:
         attended and special for attended, special in zip(read.attention_mask, read.special_tokens_mask, strict=True)
     )
     return int(marks + sum(piece.special_tokens_mask.count(0) for piece in (read, *read.overflowing)))
-
-
-def _clean(text: str) -> str:
-    # A lone surrogate has no UTF-8, which the tokenizer asks for.
-    return text.encode(errors="replace").decode()
