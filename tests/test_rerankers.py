@@ -215,7 +215,7 @@ def unknown_operator(folder: Path) -> None:
     onnx.save(model, folder / "model.onnx")
 
 
-def widened(folder: Path, columns: list[str], sides: list[Any], labels: int = 1) -> None:
+def widened(folder: Path, columns: list[str], sides: list[Any] | None, labels: int = 1) -> None:
     """Have the model answer with some columns joined, declared with these sides."""
     import onnx
     from onnx import TensorProto, helper
@@ -288,6 +288,15 @@ def test_an_output_without_a_fixed_length_is_taken_by_its_labels(tiny_cross_enco
     assert named(f"fastembed:{folder}").scores("key", ["key"])[0] == -1
     (folder / "config.json").unlink()
     assert named(f"fastembed:{folder}").scores("key", ["key"])[0] == -1
+
+
+def test_an_output_that_declares_no_shape_is_taken_at_its_word(tiny_cross_encoder, tmp_path):
+    """A model whose output says nothing of its shape opens and scores; one that gives vectors then fails as told."""
+    widened(copied(tiny_cross_encoder, tmp_path / "plain"), ["logits"], None)
+    assert named(f"fastembed:{tmp_path / 'plain'}").scores("key", ["key"])[0] == -1
+    widened(copied(tiny_cross_encoder, tmp_path / "vectors"), ["meeting"], None)
+    with pytest.raises(RerankerError, match=r"the reranker fastembed/vectors failed \(TypeError: "):
+        named(f"fastembed:{tmp_path / 'vectors'}").scores("key", ["key"])
 
 
 # --- By name, from fastembed's cache ---------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def open_folder(folder: Path) -> Reranker:
         if model_file is None:
             raise RerankerError(f"the reranker's folder {folder} has no model: none of {', '.join(engine.ONNX_FILES)}")
         engine.check_there(RerankerError, folder, "tokenizer.json", "tokenizer_config.json")
+        _check_outputs(folder, model_file)
         return _opened(f"fastembed/{folder.name}", f"{engine.OURS}{folder}:{model_file}", folder, model_file)
 
 
@@ -90,7 +91,6 @@ def text_cross_encoder() -> Any:
 
 
 def _opened(model_id: str, registered: str, folder: Path, model_file: str) -> Reranker:
-    _check_outputs(folder, model_file)
     engine.register(text_cross_encoder(), registered, model_file)
     return _CrossEncoder(model_id, registered, folder)
 
@@ -102,11 +102,10 @@ def _check_outputs(folder: Path, model_file: str) -> None:
     except ValueError as error:
         raise RerankerError(f"{folder / model_file} {error}; copy the model's files there again") from error
     name, shape = next(iter(outputs.items()), ("nothing", ()))
+    # A side without a fixed length is as long as the model has labels; what declares no shape is taken at its word.
     labels = files.read_json(folder / "config.json", dict).get("id2label")
-    # A side without a fixed length is as long as the model has labels.
-    width = shape[1] if len(shape) == 2 else 0
-    if width is None:
-        width = len(labels) if isinstance(labels, dict) and labels else 1
+    unsaid = len(labels) if isinstance(labels, dict) and labels else 1
+    width = (shape[1] or unsaid) if len(shape) == 2 else int(not shape)
     if width != 1:
         shown = " x ".join("?" if side is None else str(side) for side in shape)
         told = f"{name} of {width} numbers a pair" if width else f"{name} ({shown})"
