@@ -18,6 +18,7 @@ from memstore.errors import (
 )
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
+    Ageing,
     Answers,
     Comparison,
     Entity,
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BM25",
     "TFIDF",
+    "Ageing",
     "Analysis",
     "Answers",
     "BusyError",

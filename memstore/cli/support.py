@@ -78,6 +78,14 @@ filter_options = with_options(
     click.option("--thread", help="Only this thread."),
     click.option("--author", help="Only by this author."),
 )
+superseded_option = click.option("--superseded", is_flag=True, help="Include memories that another one replaces.")
+
+
+def _identifier(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    # Empty stays: it takes the field away.
+    return click.INT.convert(value, option, context) if value else value
+
+
 field_options = with_options(
     click.option("--key", help="Your own name for it, unique in its namespace."),
     click.option("-n", "--namespace", help="The namespace (default when it is new: default)."),
@@ -90,6 +98,8 @@ field_options = with_options(
     click.option("--metadata", help="JSON of further fields, such as '{\"paid\": true}'."),
     click.option("--entity", "entities", multiple=True, help="A name that it mentions; again for more."),
     click.option("--language", help="Its language (pt, en, es); detected when left out."),
+    click.option("--pinned/--not-pinned", default=None, help="Whether it is to stay at hand, whatever its age."),
+    click.option("--replaces", metavar="ID", callback=_identifier, help="The memory that this one supersedes."),
 )
 
 
@@ -131,7 +141,7 @@ def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:
 def filtered(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
     """Return filter options as the store takes them, and say how dates without a zone are read."""
     options["where"] = read_json("--where", options["where"])
-    _explain_times(options, ("after", "before"), quiet)
+    _explain_times(options, ("since", "after", "before"), quiet)
     return options
 
 
