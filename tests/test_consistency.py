@@ -417,11 +417,11 @@ class Store(RuleBasedStateMachine):
         older = data.draw(st.sampled_from([None, *sorted(self.expected), self.last + 1]))
         after = dataclasses.replace(newer, replaces=older)
         there = self.expected.get(older)
-        if older is not None and after != newer:
-            if there is None or there.namespace != newer.namespace or self.leads_to(older, newer.id):
-                with pytest.raises(InvalidInputError, match=f"replaces is {older}: "):
-                    self.store.update(newer.id, replaces=older)
-                return
+        refused = there is None or there.namespace != newer.namespace or self.leads_to(older, newer.id)
+        if older is not None and after != newer and refused:
+            with pytest.raises(InvalidInputError, match=f"replaces is {older}: "):
+                self.store.update(newer.id, replaces=older)
+            return
         memory = self.store.update(newer.id, replaces=older)
         self.expected[newer.id] = after
         assert memory.outcome == ("unchanged" if after == newer else "updated")

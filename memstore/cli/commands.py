@@ -206,7 +206,7 @@ def changes(place: Place, **options: Any) -> None:
 def used(place: Place, ids: tuple[int, ...], at: str | None) -> None:
     """Note that the memories of IDS reached their reader; a search notes nothing by itself."""
     with opened(place, must_exist=True) as store:
-        store.mark_used(ids, at)
+        store.mark_used(ids, **given({"at": at}, place.quiet))
     number = len(set(ids))
     if place.as_json:
         print_json({"used": number})

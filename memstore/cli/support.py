@@ -134,7 +134,7 @@ def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:
     for name in ("tags", "entities"):
         if name in given:
             given[name] = list(given[name])
-    _explain_times(given, ("created_at", "expires_at"), quiet)
+    _explain_times(given, ("created_at", "expires_at", "at"), quiet)
     return given
 
 
