@@ -1,6 +1,7 @@
 -- The memstore file, schema 5. This is the only place with DDL, but for the vector tables at the end.
 --
--- Source of truth: memories, tags, uses, the given rows of memory_entities, entity_terms, vocabulary, embedders and the vectors.
+-- Source of truth: memories, tags, uses, the given rows of memory_entities, entity_terms, vocabulary, embedders and
+-- the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
 -- Times are text, UTC, `YYYY-MM-DDTHH:MM:SS.ffffffZ`, so that they sort as they read.
 

@@ -157,11 +157,11 @@ class SignalScore:
     """What one signal says of one hit; `contribution == normalised * weight`.
 
     `raw` is None where the signal knows nothing of the memory (it has no vector yet); `rank` counts from 1 among the
-    candidates that the signal found evidence for, None without evidence. With evidence `normalised` is `(raw - zero) /
-    (one - zero)`, which may be below 0 or above 1; `one` is None where it is another function of `raw`: by ranks, and
-    of what a thread lends. By the default fusion the weight is the signal's share, times its `confidence` for this
-    query; what is unknown leaves its share to the other signals. Of `recency` and `use` `raw` is an age in days, where
-    lower is better, and `normalised` is 2^(-raw / half_life).
+    candidates that the signal found evidence for, None without evidence. With evidence `normalised` is
+    `(raw - zero) / (one - zero)`, which may be below 0 or above 1; `one` is None where it is another function of `raw`:
+    by ranks, of what a thread lends, and of age. By the default fusion the weight is the signal's share, times its
+    `confidence` for this query; what is unknown leaves its share to the other signals. Of `recency` and `use` `raw` is
+    an age in days, where lower is better, and `normalised` is 2^(-raw / half_life).
     """
 
     raw: float | None
