@@ -446,8 +446,7 @@ def test_time_on_the_command_line(tmp_path):
     assert "no such memory" in run("add", "third", "--replaces", "9", fails=True)
     assert "noted a use of 1 memory" in run("used", "2")
     assert "no memory 9" in run("used", "9", fails=True)
-    card = run("get", "1")
-    assert "replaced by 2" in card
+    assert "replaced by 2" in run("get", "1")
     card = run("get", "2")
     assert [said for said in ("pinned", "replaces 1", "used once") if said not in card] == []
     told = json.loads(run("get", "2", "--json"))

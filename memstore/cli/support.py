@@ -275,6 +275,8 @@ def print_change(memory: Memory, place: Place) -> None:
         "unchanged": f"memory {memory.id} is like that already; nothing was changed",
     }
     click.echo(said[memory.outcome or "unchanged"])
+    if memory.replaced_by:
+        notice(f"memory {memory.replaced_by[0]} replaces it: searches pass over it without --superseded.", place.quiet)
     if memory.pending:
         notice("it is found by words and names; memstore embedders fill makes the vectors that wait.", place.quiet)
 
