@@ -115,7 +115,8 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
 def restoring(exported_row: Row, exported: tuple[str, ...], above: int, target: Row | None = None) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
-    Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
+    Where it is not, or a link here still names it, the row gets an id `above` all those of the export, so that it takes
+    none of theirs.
 
     A memory that is there already (by id and content, key, or content) is brought to the row's state. `target` is the
     exported row that this one replaces, restored before it: the link follows it to the id that it has here. A link that
@@ -126,7 +127,10 @@ def restoring(exported_row: Row, exported: tuple[str, ...], above: int, target: 
         row, given = _placed(conn, exported_row), entities.resolved(conn, exported)
         before = _there(conn, row, moment)
         if before is None:
-            taken = row.id is not None and memories.get(conn, row.id) is not None
+            # An id that a link still names was that of another memory, which this one must not be hidden for.
+            taken = row.id is not None and (
+                memories.get(conn, row.id) is not None or memories.replaced_by(conn, row.id, moment)
+            )
             after = dataclasses.replace(row, id=memories.next_id(conn, above)) if taken else row
             return Plan(before=None, after=_linked(conn, None, after, target, moment), given=given, outcome="added")
         assert before.id is not None

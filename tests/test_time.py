@@ -201,6 +201,21 @@ def test_link_to_what_an_import_lacks_is_left_out_and_counted(words, tmp_path):
     assert found(words) == [2]
 
 
+def test_import_takes_no_id_that_a_link_still_names(words, tmp_path):
+    """A memory that comes under the id of one that was replaced and deleted here gets another, and is not hidden."""
+    old = words.add(OLD)
+    new = words.add(NEW, replaces=old.id)
+    words.delete(old.id)
+    with MemoryStore(tmp_path / "new.db", embedder="none") as other:
+        stranger = other.add("a stranger")
+        assert stranger.id == old.id
+        lines = exported(other)
+    assert words.import_jsonl(lines).added == 1
+    assert {one.text for one in words.list()} == {NEW, "a stranger"}
+    assert words.get(new.id).replaces == old.id
+    assert words.import_jsonl(lines).unchanged == 1
+
+
 def test_ring_in_an_import_is_refused(words):
     """Lines whose memories replace each other in a ring are refused before any is written."""
     line = {"created_at": "2025-01-01T00:00:00Z", "updated_at": "2025-01-01T00:00:00Z"}
