@@ -1,6 +1,7 @@
--- The memstore file, schema 4. This is the only place with DDL, but for the vector tables at the end.
+-- The memstore file, schema 5. This is the only place with DDL, but for the vector tables at the end.
 --
--- Source of truth: memories, tags, the given rows of memory_entities, entity_terms, vocabulary, embedders and the vectors.
+-- Source of truth: memories, tags, uses, the given rows of memory_entities, entity_terms, vocabulary, embedders and
+-- the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
 -- Times are text, UTC, `YYYY-MM-DDTHH:MM:SS.ffffffZ`, so that they sort as they read.
 
@@ -32,6 +33,8 @@ CREATE TABLE memories (
     updated_at     TEXT NOT NULL,
     expires_at     TEXT,
     metadata       TEXT NOT NULL CHECK (json_type(metadata) = 'object'),
+    pinned         INTEGER NOT NULL DEFAULT 0,
+    replaces       INTEGER,                             -- the memory that this one supersedes; it may be gone since
     content_hash   BLOB NOT NULL,                       -- of namespace, author, thread and normalised text: the identity
     row_hash       BLOB NOT NULL                        -- of all the fields above and the tags: a check against damage
 ) STRICT;
@@ -39,6 +42,8 @@ CREATE UNIQUE INDEX memories_key ON memories (namespace, key) WHERE key IS NOT N
 CREATE INDEX memories_content ON memories (content_hash);
 CREATE INDEX memories_thread ON memories (namespace, thread, position) WHERE thread IS NOT NULL;
 CREATE INDEX memories_created ON memories (created_at);
+CREATE INDEX memories_updated ON memories (updated_at);
+CREATE INDEX memories_replaces ON memories (replaces) WHERE replaces IS NOT NULL;
 CREATE INDEX memories_expires ON memories (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE tags (
@@ -47,6 +52,14 @@ CREATE TABLE tags (
     PRIMARY KEY (memory_id, tag)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_tag ON tags (tag, memory_id);
+
+-- How often a memory reached its reader, as the caller reported it. It is no part of the row's hash: being read does
+-- not change a memory, and noting it must not rewrite its row.
+CREATE TABLE uses (
+    memory_id    INTEGER PRIMARY KEY REFERENCES memories (id),
+    times        INTEGER NOT NULL,
+    last_used_at TEXT NOT NULL
+) STRICT;
 
 -- Cache. The spans of a memory's text that embedders see, in characters; start included, stop not. Where a model can't
 -- read a whole passage, its space has pieces of it: passages of that space alone.

@@ -19,6 +19,7 @@ from memstore.errors import (
 )
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
+    Ageing,
     Answers,
     Comparison,
     Entity,
@@ -44,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BM25",
     "TFIDF",
+    "Ageing",
     "Analysis",
     "Answers",
     "BusyError",

@@ -12,7 +12,7 @@ from typing import Any
 
 from memstore.analysis import LANGUAGES
 from memstore.errors import InvalidInputError
-from memstore.records import Moment, NewMemory
+from memstore.records import Ageing, Moment, NewMemory
 
 LONGEST_TEXT = 100_000_000
 LONGEST_NAME = 1_000
@@ -22,6 +22,7 @@ LARGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 100
 LARGEST_NUMBER = 2**31
 LARGEST_INTEGER = 2**63 - 1
+_LARGEST_AGEING = 1e6
 _LONGEST_SHOWN = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -51,6 +52,8 @@ class Checked:
     metadata: dict[str, Any] | None
     entities: tuple[str, ...]
     language: str | None
+    pinned: bool
+    replaces: int | None
 
 
 def checked(new: NewMemory) -> Checked:
@@ -70,6 +73,8 @@ def checked(new: NewMemory) -> Checked:
         metadata=None if new.metadata is None else metadata(new.metadata),
         entities=names("entities", new.entities),
         language=name("language", new.language),
+        pinned=flag("pinned", new.pinned),
+        replaces=None if new.replaces is None else identifier(new.replaces),
     )
 
 
@@ -179,6 +184,32 @@ def whole(field: str, value: Any, *, least: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= LARGEST_NUMBER:
         raise InvalidInputError(f"{field} is {brief(value)}; give a whole number from {least} to {LARGEST_NUMBER:,}.")
     return int(value.__index__())
+
+
+def flag(field: str, value: Any) -> bool:
+    """Return true or false, or refuse what is neither."""
+    value = native(value)
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{field} is {brief(value)}; give true or false.")
+    return value
+
+
+def ageing(value: Any) -> Ageing:
+    """Return what age counts for, or refuse numbers that mean nothing."""
+    if not isinstance(value, Ageing):
+        raise InvalidInputError(f"ageing is {type(value).__name__}; give Ageing, or leave it out.")
+    for field in ("recency", "use", "pinned"):
+        weight = native(getattr(value, field))
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= _LARGEST_AGEING:
+            raise InvalidInputError(
+                f"ageing: {field} is {brief(weight)}; give a number from 0 to {_LARGEST_AGEING:,.0f}."
+            )
+    days = native(value.half_life)
+    if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= LARGEST_NUMBER:
+        raise InvalidInputError(
+            f"ageing: half_life is {brief(days)}; give days, more than 0 and at most {LARGEST_NUMBER:,}."
+        )
+    return value
 
 
 def seconds(field: str, value: Any) -> float:

@@ -25,7 +25,7 @@ from memstore.errors import (
     StorageError,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
 APPLICATION_ID = 0x6D656D73
 BUSY_SECONDS = 15.0

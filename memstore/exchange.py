@@ -19,20 +19,21 @@ from memstore.records import NewMemory, Term, Weights
 # The metadata field that says which import a memory belongs to, so that pruning touches nothing else.
 IMPORTED_FROM = "imported_from"
 _NEW_FIELDS = tuple(NewMemory.__dataclass_fields__)
-_EXPORTED_FIELDS = (*_NEW_FIELDS, "id", "dated", "updated_at")
+_EXPORTED_FIELDS = (*_NEW_FIELDS, "id", "dated", "updated_at", "uses", "used_at")
 _LONGEST_HEADING = 200
 _TERM_LINE = re.compile(r"(?P<name>[^(:]+?)\s*(?:\((?P<kind>[^()]+)\))?\s*(?::\s(?P<aliases>.*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """An exported memory as read again: its row, and the entities that its caller had given."""
+    """An exported memory as read again: its row, the entities that its caller had given, and its uses and the last."""
 
     row: Row
     given: tuple[str, ...]
+    used: tuple[int, str] | None = None
 
 
-def memory_line(row: Row, given: Iterable[str]) -> str:
+def memory_line(row: Row, given: Iterable[str], used: tuple[int, str] | None = None) -> str:
     """Return a memory as one line of JSON that `read_line` turns into the same memory."""
     created = checks.local(row.created_at, row.created_offset or 0)
     fields = {
@@ -52,6 +53,10 @@ def memory_line(row: Row, given: Iterable[str]) -> str:
         "tags": list(row.tags),
         "metadata": json.loads(row.metadata),
         "entities": list(given),
+        "pinned": row.pinned or None,
+        "replaces": row.replaces,
+        "uses": used[0] if used else None,
+        "used_at": used[1] if used else None,
     }
     return json.dumps(
         {name: value for name, value in fields.items() if value not in (None, [], {})}, ensure_ascii=False
@@ -140,6 +145,10 @@ def _restored(found: checks.Checked, fields: dict[str, Any]) -> Restored:
         raise InvalidInputError(f"id is {memory_id!r}; give a positive whole number.")
     if found.created is None:
         raise InvalidInputError("an exported memory has a created_at; there is none.")
+    used = None
+    if fields.get("uses") is not None:
+        last = checks.instant("used_at", fields.get("used_at") or fields["updated_at"])
+        used = (checks.whole("uses", fields["uses"], least=1), last.utc)
     return Restored(
         row=Row(
             id=memory_id,
@@ -155,9 +164,12 @@ def _restored(found: checks.Checked, fields: dict[str, Any]) -> Restored:
             updated_at=checks.instant("updated_at", fields["updated_at"]).utc,
             expires_at=found.expires.utc if found.expires else None,
             metadata=checks.encoded(found.metadata or {}),
+            pinned=found.pinned,
+            replaces=found.replaces,
             tags=tuple(sorted(found.tags)),
         ),
         given=found.entities,
+        used=used,
     )
 
 

@@ -14,7 +14,7 @@ from memstore.embedding import Model, Vector
 from memstore.errors import EmbedderError, MemstoreError
 from memstore.making import MadeOf, Making, Span, knows_nothing, made_by
 from memstore.memories import Row, get
-from memstore.records import THREAD_WORDS, Filled
+from memstore.records import AGE_WORDS, THREAD_WORDS, Filled
 from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
@@ -29,7 +29,7 @@ _STEP_CHARACTERS = 1_000
 _SAMPLE = 16
 _FEW = 3
 # Names of signals and of what else stands in an explanation: a space with one of them could not be told from it.
-RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all", *THREAD_WORDS)
+RESERVED = ("keyword", "semantic", "entity", "boost", "rerank", "all", *THREAD_WORDS, *AGE_WORDS)
 _LONGEST_NAME = 200
 
 # No space has this number: every passage waits for it.

@@ -1,4 +1,4 @@
-"""Namespace, tags, metadata, time, thread and author as one SQL condition with bound values."""
+"""Namespace, tags, metadata, time, thread, author and what is superseded as one SQL condition with bound values."""
 
 import json
 import math
@@ -18,16 +18,19 @@ _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
 _MOST_CONDITIONS = 100
 _MOST_LEVELS = 20
+# That the memory r supersedes the memory m at a time as stored, the one value bound to it.
+REPLACED = "r.replaces = m.id AND (r.expires_at IS NULL OR r.expires_at > ?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Which memories may answer; times are UTC text as stored, `after` included and `before` not.
 
-    `where` maps a metadata path to a value or to operators. A path is the name of a field, or names joined by dots
-    for a field inside a field. Values are compared with their type: 7 equals 7.0 and never "7", true is not 1, null
-    is a null that is there. `$ne` is all that `$eq` is not, absent fields too; the four inequalities compare numbers
-    with numbers and text with text.
+    `where` maps a metadata path to a value or to operators. A path is the name of a field, or names joined by dots for
+    a field inside a field. Values are compared with their type: 7 equals 7.0 and never "7", true is not 1, null is a
+    null that is there. `$ne` is all that `$eq` is not, absent fields too; the four inequalities compare numbers with
+    numbers and text with text. `since` is of the last change, its instant included. Unless `superseded` says so, what
+    another unexpired memory replaces does not pass.
     """
 
     namespace: str | None = None
@@ -37,12 +40,17 @@ class Filter:
     before: str | None = None
     thread: str | None = None
     author: str | None = None
+    since: str | None = None
+    superseded: bool = False
 
     def condition(self, conn: apsw.Connection, now: str) -> "Condition | None":
         """Return the condition on `memories m`, or None when every memory passes; expired ones never do."""
         parts, values = self.parts()
         if one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE expires_at <= ?)", (now,)):
             parts.append("(m.expires_at IS NULL OR m.expires_at > ?)")
+            values.append(now)
+        if not self.superseded and one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE replaces IS NOT NULL)"):
+            parts.append(f"NOT EXISTS (SELECT 1 FROM memories r WHERE {REPLACED})")
             values.append(now)
         return Condition(sql=" AND ".join(parts), values=tuple(values)) if parts else None
 
@@ -66,6 +74,9 @@ class Filter:
         if self.before is not None:
             parts.append("m.created_at < ?")
             values.append(self.before)
+        if self.since is not None:
+            parts.append("m.updated_at >= ?")
+            values.append(self.since)
         for path, wanted in (self.where or {}).items():
             sql, bound = _metadata_condition(path, wanted)
             parts.append(sql)
@@ -101,6 +112,9 @@ def checked(
     before: Moment | None,
     thread: str | None,
     author: str | None,
+    *,
+    since: Moment | None = None,
+    superseded: bool = False,
 ) -> Filter:
     """Return a filter of what a caller gave, or raise `InvalidInputError`; times without a zone are local time."""
     if where is not None and not isinstance(where, Mapping):
@@ -113,6 +127,8 @@ def checked(
         before=None if before is None else checks.instant("before", before).utc,
         thread=checks.name("thread", thread),
         author=checks.name("author", author),
+        since=None if since is None else checks.instant("since", since).utc,
+        superseded=checks.flag("superseded", superseded),
     )
     chosen.parts()
     return chosen

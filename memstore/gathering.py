@@ -21,7 +21,7 @@ from memstore.errors import SignalUnavailableError
 from memstore.filters import Condition, Filter
 from memstore.fusion import Ends, Gathered, Scored, Turns
 from memstore.ranking import Ranking
-from memstore.records import Candidates, Match, Weights
+from memstore.records import Ageing, Candidates, Match, Sort, Weights
 from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
@@ -46,6 +46,8 @@ class Question:
     match: Match
     ranking: Ranking
     min_relevance: float | None = None
+    ageing: Ageing | None = None
+    sort: Sort = "relevance"
 
 
 @dataclass(slots=True, kw_only=True)

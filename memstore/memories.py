@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Literal, TypeAlias
 
 import apsw
@@ -14,13 +14,14 @@ from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
 from memstore.entities import COUNTS
 from memstore.errors import DamagedStoreError, InvalidInputError
-from memstore.filters import Condition
+from memstore.filters import REPLACED, Condition
 from memstore.records import Entity, Memory
 
-Order: TypeAlias = Literal["newest", "oldest", "thread"]
+Order: TypeAlias = Literal["newest", "oldest", "changed", "thread"]
 ORDERS: dict[str, str] = {
     "newest": "m.created_at DESC, m.id DESC",
     "oldest": "m.created_at, m.id",
+    "changed": "m.updated_at DESC, m.id DESC",
     "thread": "m.namespace, m.thread, m.position, m.id",
 }
 _NAMES = (
@@ -37,6 +38,8 @@ _NAMES = (
     "updated_at",
     "expires_at",
     "metadata",
+    "pinned",
+    "replaces",
 )
 _COLUMNS = ", ".join(_NAMES)
 
@@ -58,6 +61,8 @@ class Row:
     updated_at: str
     expires_at: str | None
     metadata: str
+    pinned: bool
+    replaces: int | None
     tags: tuple[str, ...]
 
     def expired(self, moment: str) -> bool:
@@ -182,8 +187,9 @@ def next_id(conn: apsw.Connection, above: int = 0) -> int:
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
-    """Delete a row and its tags; what is derived from it must be gone before."""
+    """Delete a row, its tags and uses; what is derived from it must be gone before."""
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
+    conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))
 
 
@@ -191,6 +197,82 @@ def expired_ids(conn: apsw.Connection, moment: str, limit: int) -> list[int]:
     """Return some of the memories that have expired at a time as stored."""
     rows = all_rows(conn, "SELECT id FROM memories WHERE expires_at <= ? LIMIT ?", (moment, limit))
     return [memory_id for (memory_id,) in rows]
+
+
+def leads_to(conn: apsw.Connection, start: int, wanted: int, moment: str) -> bool:
+    """Say whether a memory, or one that it replaces in turn, is the wanted one; what has expired replaces nothing."""
+    return bool(
+        one_value(
+            conn,
+            "WITH RECURSIVE chain (id) AS (SELECT ?1 UNION"
+            " SELECT m.replaces FROM chain c JOIN memories m ON m.id = c.id"
+            " WHERE m.replaces IS NOT NULL AND (m.expires_at IS NULL OR m.expires_at > ?2))"
+            " SELECT EXISTS (SELECT 1 FROM chain WHERE id = ?3)",
+            (start, moment, wanted),
+        )
+    )
+
+
+def replaced_by(conn: apsw.Connection, memory_id: int, moment: str) -> list[int]:
+    """Return the memories that supersede one at a time as stored."""
+    rows = all_rows(
+        conn,
+        "SELECT id FROM memories WHERE replaces = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id",
+        (memory_id, moment),
+    )
+    return [other for (other,) in rows]
+
+
+def note_use(conn: apsw.Connection, ids: Iterable[int], at: str) -> None:
+    """Count one more use of each memory; the last use is the latest that was told of."""
+    conn.executemany(
+        "INSERT INTO uses (memory_id, times, last_used_at) VALUES (?, 1, ?) ON CONFLICT (memory_id)"
+        " DO UPDATE SET times = times + 1, last_used_at = max(last_used_at, excluded.last_used_at)",
+        [(memory_id, at) for memory_id in ids],
+    )
+
+
+def used(conn: apsw.Connection, memory_id: int) -> tuple[int, str] | None:
+    """Return how often a memory was used and when last, as stored; None when it never was."""
+    rows = all_rows(conn, "SELECT times, last_used_at FROM uses WHERE memory_id = ?", (memory_id,))
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def restore_uses(conn: apsw.Connection, uses: Iterable[tuple[int, int, str]]) -> None:
+    """Bring back what is known of the uses of memories (id, how often, when last); what is here already may be more."""
+    conn.executemany(
+        "INSERT INTO uses (memory_id, times, last_used_at) SELECT ?1, ?2, ?3"
+        " WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?1) ON CONFLICT (memory_id) DO UPDATE SET"
+        " times = max(times, excluded.times), last_used_at = max(last_used_at, excluded.last_used_at)",
+        list(uses),
+    )
+
+
+def ages(conn: apsw.Connection, ids: Sequence[int], moment: str) -> list[tuple[float, float | None, bool]]:
+    """Return for each memory its days since it was made and since its last use, and whether it is pinned.
+
+    The ids are ascending and of memories that are there. Days to come are 0.
+    """
+
+    def days(stored: str) -> float:
+        return max(0.0, (now - checks.moment(stored)) / timedelta(days=1))
+
+    now = checks.moment(moment)
+    rows = all_rows(
+        conn,
+        "SELECT m.id, m.created_at, u.last_used_at, m.pinned FROM memories m LEFT JOIN uses u ON u.memory_id = m.id"
+        " WHERE m.id IN (SELECT value FROM json_each(?)) ORDER BY m.id",
+        (json.dumps(list(ids)),),
+    )
+    found: list[tuple[float, float | None, bool]] = []
+    for memory_id, created, used, pinned in rows:
+        try:
+            found.append((days(created), None if used is None else days(used), bool(pinned)))
+        except (TypeError, ValueError) as error:
+            raise DamagedStoreError(
+                f"memory {memory_id} is damaged ({error}); restore a backup of the file."
+            ) from error
+    return found
 
 
 def end_of_thread(conn: apsw.Connection, namespace: str, thread: str) -> float:
@@ -210,15 +292,17 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
         " (SELECT languages FROM analysed a WHERE a.memory_id = m.id),"
         " (SELECT json_group_array(e.name) FROM embedders e WHERE EXISTS"
         "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND p.embedder_id IS NULL AND NOT EXISTS"
-        "   (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = e.id AND v.passage_id = p.id)))"
-        " FROM json_each(?) j JOIN memories m ON m.id = j.value",
-        (json.dumps(list(ids)),),
+        "   (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = e.id AND v.passage_id = p.id))),"
+        f" (SELECT json_group_array(r.id) FROM memories r WHERE {REPLACED}),"
+        " u.times, u.last_used_at"
+        " FROM json_each(?) j JOIN memories m ON m.id = j.value LEFT JOIN uses u ON u.memory_id = m.id",
+        (checks.now(), json.dumps(list(ids))),
     )
     found: dict[int, Memory] = {}
-    for *fields, tags, entities, languages, pending in rows:
+    for *fields, tags, entities, languages, pending, by, uses, used_at in rows:
         row = dict(zip(_NAMES, fields, strict=True))
         try:
-            found[row["id"]] = _memory(row, tags, entities, languages, pending)
+            found[row["id"]] = _memory(row, tags, entities, languages, pending, by, uses, used_at)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedStoreError(
                 f"memory {row['id']} is damaged ({error}); restore a backup of the file."
@@ -226,7 +310,16 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
     return found
 
 
-def _memory(row: dict[str, Any], tags: str, entities: str, languages: str | None, pending: str) -> Memory:
+def _memory(
+    row: dict[str, Any],
+    tags: str,
+    entities: str,
+    languages: str | None,
+    pending: str,
+    by: str,
+    uses: int | None,
+    used_at: str | None,
+) -> Memory:
     detected = languages if languages and " " not in languages else None
     return Memory(
         id=row["id"],
@@ -243,6 +336,11 @@ def _memory(row: dict[str, Any], tags: str, entities: str, languages: str | None
         metadata=json.loads(row["metadata"]),
         tags=tuple(sorted(json.loads(tags))),
         entities=tuple(Entity(name=name, kind=kind) for name, kind in sorted(json.loads(entities))),
+        pinned=bool(row["pinned"]),
+        replaces=row["replaces"],
+        replaced_by=tuple(sorted(json.loads(by))),
+        uses=uses or 0,
+        used_at=checks.moment(used_at) if used_at else None,
         pending=tuple(json.loads(pending)),
     )
 
@@ -256,6 +354,12 @@ def ids(conn: apsw.Connection, condition: Condition | None, order: str, limit: i
     return [memory_id for (memory_id,) in rows]
 
 
+def newest(conn: apsw.Connection, some: Sequence[int], limit: int) -> list[int]:
+    """Return the newest of some memories, the newest first."""
+    among = Condition(sql="m.id IN (SELECT value FROM json_each(?))", values=(json.dumps(list(some)),))
+    return ids(conn, among, "newest", limit, 0)
+
+
 def count(conn: apsw.Connection, condition: Condition | None) -> int:
     """Return how many memories pass."""
     where, values = ("", ()) if condition is None else (f" WHERE {condition.sql}", condition.values)
@@ -267,5 +371,6 @@ def _row(conn: apsw.Connection, where: str, *values: Any, order: str = "id") -> 
     if not found:
         return None
     fields: dict[str, Any] = dict(zip(_NAMES, found[0], strict=True))
+    fields["pinned"] = bool(fields["pinned"])
     tags = all_rows(conn, "SELECT tag FROM tags WHERE memory_id = ? ORDER BY tag", (fields["id"],))
     return Row(**fields, tags=tuple(tag for (tag,) in tags))

@@ -40,11 +40,15 @@ Planner: TypeAlias = Callable[[apsw.Connection, str], Plan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A write to be planned; `identity` names the memory it is about, `size` is that of its text in characters."""
+    """A write to be planned; `identity` names the memory it is about, `size` is that of its text in characters.
+
+    `refusable` says that the file itself may refuse it, for what it says of another memory.
+    """
 
     planner: Planner
     identity: Hashable
     size: int
+    refusable: bool = False
 
 
 def adding(new: Checked) -> Write:
@@ -60,16 +64,23 @@ def adding(new: Checked) -> Write:
         )
         expired = there is not None and there.expired(moment)
         if there is None or expired:
+            fresh = _fresh(conn, new, moment)
+            _refuse_link(conn, None, fresh, moment)
             return Plan(
                 before=None,
-                after=_fresh(conn, new, moment),
+                after=fresh,
                 given=entities.resolved(conn, new.entities),
                 outcome="added",
                 expired=there.id if there else None,
             )
         return _merged(conn, there, new, moment)
 
-    return Write(planner=plan, identity=(new.namespace, new.key) if new.key else identity, size=len(new.text))
+    return Write(
+        planner=plan,
+        identity=(new.namespace, new.key) if new.key else identity,
+        size=len(new.text),
+        refusable=new.replaces is not None,
+    )
 
 
 def changing(memory_id: int, changes: dict[str, Any]) -> Write:
@@ -94,35 +105,36 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
         ):
             end = memories.end_of_thread(conn, after.namespace, after.thread)
             after = dataclasses.replace(after, position=end)
+        _refuse_link(conn, before, after, moment)
         made = _plan(before, after, given_before, given, "updated", moment)
         return dataclasses.replace(made, expired=_refuse_clash(conn, before, after, moment))
 
     return Write(planner=plan, identity=memory_id, size=len(changes.get("text", "")))
 
 
-def restoring(exported_row: Row, exported: tuple[str, ...], above: int) -> Write:
+def restoring(exported_row: Row, exported: tuple[str, ...], above: int, target: Row | None = None) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
-    Where it is not, the row gets an id `above` all those of the export, so that it takes none of theirs.
+    Where it is not, or a link here still names it, the row gets an id `above` all those of the export, so that it takes
+    none of theirs.
 
-    A memory that is there already (by id and content, key, or content) is brought to the row's state.
+    A memory that is there already (by id and content, key, or content) is brought to the row's state. `target` is the
+    exported row that this one replaces, restored before it: the link follows it to the id that it has here. A link that
+    can't stand here is left out, for the id of another file says nothing.
     """
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
         row, given = _placed(conn, exported_row), entities.resolved(conn, exported)
-        by_id = memories.get(conn, row.id) if row.id is not None else None
-        before = by_id if by_id is not None and _same_memory(by_id, row) else None
+        before = _there(conn, row, moment)
         if before is None:
-            before = (
-                memories.by_key(conn, row.namespace, row.key)
-                if row.key is not None
-                else memories.by_content(conn, row.content_hash, moment, keyed=False)
+            # An id that a link still names was that of another memory, which this one must not be hidden for.
+            taken = row.id is not None and (
+                memories.get(conn, row.id) is not None or memories.replaced_by(conn, row.id, moment)
             )
-        if before is None:
-            after = row if by_id is None else dataclasses.replace(row, id=memories.next_id(conn, above))
-            return Plan(before=None, after=after, given=given, outcome="added")
+            after = dataclasses.replace(row, id=memories.next_id(conn, above)) if taken else row
+            return Plan(before=None, after=_linked(conn, None, after, target, moment), given=given, outcome="added")
         assert before.id is not None
-        after = dataclasses.replace(row, id=before.id)
+        after = _linked(conn, before, dataclasses.replace(row, id=before.id), target, moment)
         given_before = entities.given(conn, before.id)
         if dataclasses.replace(after, updated_at=before.updated_at) == before and same_names(given, given_before):
             return Plan(before=before, after=before, given=given_before, outcome="unchanged")
@@ -130,6 +142,27 @@ def restoring(exported_row: Row, exported: tuple[str, ...], above: int) -> Write
 
     one = exported_row
     return Write(planner=plan, identity=(one.namespace, one.key) if one.key else one.content_hash, size=len(one.text))
+
+
+def _there(conn: apsw.Connection, row: Row, moment: str) -> Row | None:
+    """Return the memory that an exported row is of: by its id and content, its key, or its content."""
+    by_id = memories.get(conn, row.id) if row.id is not None else None
+    if by_id is not None and _same_memory(by_id, row):
+        return by_id
+    if row.key is not None:
+        return memories.by_key(conn, row.namespace, row.key)
+    return memories.by_content(conn, row.content_hash, moment, keyed=False)
+
+
+def _linked(conn: apsw.Connection, before: Row | None, row: Row, target: Row | None, moment: str) -> Row:
+    """Return a restored row that replaces what its target is here, or nothing where that can't be."""
+    if target is None:
+        # Of a memory that the import does not bring only this file itself knows the id.
+        kept = before is not None and before.replaces == row.replaces
+        return row if kept else dataclasses.replace(row, replaces=None)
+    there = _there(conn, target, moment)
+    linked = dataclasses.replace(row, replaces=there.id if there else None)
+    return dataclasses.replace(linked, replaces=None) if _why_unlinkable(conn, linked, moment) else linked
 
 
 def _placed(conn: apsw.Connection, row: Row) -> Row:
@@ -165,6 +198,8 @@ def _fresh(conn: apsw.Connection, new: Checked, moment: str) -> Row:
         updated_at=moment,
         expires_at=new.expires.utc if new.expires else None,
         metadata=checks.encoded(new.metadata or {}),
+        pinned=new.pinned,
+        replaces=new.replaces,
         tags=tuple(sorted(new.tags)),
     )
 
@@ -178,6 +213,7 @@ def _merged(conn: apsw.Connection, before: Row, new: Checked, moment: str) -> Pl
     fields: dict[str, Any] = {
         "metadata": checks.encoded(held | (new.metadata or {})),
         "tags": tuple(sorted(set(before.tags) | set(new.tags))),
+        "pinned": before.pinned or new.pinned,
     }
     if keyed:
         fields["text"] = new.text
@@ -190,10 +226,13 @@ def _merged(conn: apsw.Connection, before: Row, new: Checked, moment: str) -> Pl
         fields["language"] = new.language
     if new.expires is not None:
         fields["expires_at"] = new.expires.utc
+    if new.replaces is not None:
+        fields["replaces"] = new.replaces
     after = dataclasses.replace(before, **fields)
     if after.thread is not None and (after.thread != before.thread or after.position is None) and new.position is None:
         after = dataclasses.replace(after, position=memories.end_of_thread(conn, after.namespace, after.thread))
     given = tuple(dict.fromkeys((*given_before, *entities.resolved(conn, new.entities))))
+    _refuse_link(conn, before, after, moment)
     return _plan(before, after, given_before, given, "updated" if keyed else "merged", moment)
 
 
@@ -226,3 +265,42 @@ def _refuse_clash(conn: apsw.Connection, before: Row, after: Row, moment: str) -
     raise InvalidInputError(
         f"memory {other.id} already has {what}; delete one of the two or give another key. Nothing was changed."
     )
+
+
+def _refuse_link(conn: apsw.Connection, before: Row | None, after: Row, moment: str) -> None:
+    """Refuse a memory that would replace what it can't, or leave the namespace of what it is linked to."""
+    moved = before is not None and before.namespace != after.namespace
+    anew = before is None or before.replaces != after.replaces
+    # A link to what is gone since does no harm, and moves along.
+    if anew or (moved and _live(conn, after.replaces, moment) is not None):
+        why = _why_unlinkable(conn, after, moment)
+        if why:
+            raise InvalidInputError(f"replaces is {after.replaces}: {why}. Nothing was changed.")
+    newer = memories.replaced_by(conn, after.id, moment) if moved and after.id is not None else []
+    if newer:
+        raise InvalidInputError(
+            f"memory {after.id} is replaced by memory {newer[0]} of its namespace; take that link away first."
+            " Nothing was changed."
+        )
+
+
+def _why_unlinkable(conn: apsw.Connection, row: Row, moment: str) -> str:
+    """Return why a memory can't replace the one that it names, nothing when it can."""
+    if row.replaces is None:
+        return ""
+    target = _live(conn, row.replaces, moment)
+    if target is None:
+        return "there is no such memory; name one that is there"
+    if row.id == row.replaces:
+        return "that is the memory itself; name another"
+    if target.namespace != row.namespace:
+        return f"that memory is in the namespace {target.namespace!r}, not {row.namespace!r}; name one of the same"
+    if row.id is not None and memories.leads_to(conn, row.replaces, row.id, moment):
+        return f"that memory replaces memory {row.id}, itself or in turn; take that link away first"
+    return ""
+
+
+def _live(conn: apsw.Connection, memory_id: int | None, moment: str) -> Row | None:
+    """Return the row of a memory that is there and has not expired."""
+    row = None if memory_id is None else memories.get(conn, memory_id)
+    return None if row is None or row.expired(moment) else row

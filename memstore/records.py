@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 Moment: TypeAlias = datetime | date | str
 Outcome: TypeAlias = Literal["added", "merged", "updated", "unchanged"]
 Match: TypeAlias = Literal["any", "all", "all_then_any"]
+Sort: TypeAlias = Literal["relevance", "newest"]
 # What the raw number of each contribution of a thread is.
 THREAD_WORDS: Mapping[str, str] = {
     "answer": "of the {:.4g} of the question before it",
@@ -16,8 +17,14 @@ THREAD_WORDS: Mapping[str, str] = {
     "length": "{:.0f} terms, the turns at hand have {:.0f}",
     "thread": "the best of its thread has {:.4g}",
 }
+# What the raw number of each contribution of age is, and what is said where there is none.
+AGE_WORDS: Mapping[str, tuple[str, str]] = {
+    "recency": ("{:.4g} days old, half-life {:g}", ""),
+    "use": ("used {:.4g} days ago, half-life {:g}", "never used"),
+    "pinned": ("pinned", "not pinned"),
+}
 # Below this relevance the best hit is more likely wrong than right.
-_LIKELY = 0.5
+LIKELY = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,8 @@ class NewMemory:
     `key` is the caller's own name for it, unique in its namespace; `thread` and `position` its place in a
     conversation, journal or document; `created_at` when it happened (now, when not given; only a date that is given
     is searched as text); `entities` names that it mentions besides those found in it; `language` a code such as
-    `pt`, detected when not given. Times without a zone are local time.
+    `pt`, detected when not given; `pinned` marks what is to stay at hand, whatever its age; `replaces` is the id of the
+    memory that this one supersedes, which searches then pass over. Times without a zone are local time.
     """
 
     text: str
@@ -42,6 +50,8 @@ class NewMemory:
     metadata: Mapping[str, Any] | None = None
     entities: Sequence[str] = ()
     language: str | None = None
+    pinned: bool = False
+    replaces: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +68,10 @@ class Memory:
     """A stored memory; times are in UTC.
 
     `pending` names the embedding spaces that have no vector of it yet. `outcome` says what a write did (`added`;
-    `merged` into the memory that already held this text; `updated`; `unchanged`) and is None on a memory that was
-    only read.
+    `merged` into the memory that already held this text; `updated`; `unchanged`) and is None on a memory that was only
+    read. `replaces` is the memory that this one supersedes, which may be gone since; `replaced_by` are the unexpired
+    memories that supersede this one. `uses` counts how often it reached a reader, `used_at` is the last time, as
+    `mark_used` was told.
     """
 
     id: int
@@ -76,6 +88,11 @@ class Memory:
     metadata: Mapping[str, Any]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
+    pinned: bool = False
+    replaces: int | None = None
+    replaced_by: tuple[int, ...] = ()
+    uses: int = 0
+    used_at: datetime | None = None
     pending: tuple[str, ...] = ()
     outcome: Outcome | None = None
 
@@ -120,14 +137,31 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ageing:
+    """What age adds to a score, each part a weight (in units of the score, at least 0) times a share in [0, 1].
+
+    The share of `recency` is 2^(-d / half_life), d being the days since `created_at`; that of `use` the same of the
+    days since the last use, 0 for a memory that was never used; that of `pinned` is 1 for a pinned memory, else 0. A
+    date to come counts as today. `half_life` is in days, above 0. Adding a recency that decays exponentially to the
+    relevance is from Park et al., Generative Agents (2023), section 4.1, where it decays from the last use.
+    """
+
+    half_life: float = 30.0
+    recency: float = 0.0
+    use: float = 0.0
+    pinned: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignalScore:
     """What one signal says of one hit; `contribution == normalised * weight`.
 
     `raw` is None where the signal knows nothing of the memory (it has no vector yet); `rank` counts from 1 among the
     candidates that the signal found evidence for, None without evidence. With evidence `normalised` is
     `(raw - zero) / (one - zero)`, which may be below 0 or above 1; `one` is None where it is another function of `raw`:
-    by ranks, and of what a thread lends. By the default fusion the weight is the signal's share, times its `confidence`
-    for this query; what is unknown leaves its share to the other signals.
+    by ranks, of what a thread lends, and of age. By the default fusion the weight is the signal's share, times its
+    `confidence` for this query; what is unknown leaves its share to the other signals. Of `recency` and `use` `raw` is
+    an age in days, where lower is better, and `normalised` is 2^(-raw / half_life).
     """
 
     raw: float | None
@@ -138,11 +172,16 @@ class SignalScore:
     zero: float | None = None
     one: float | None = None
     confidence: float = 1.0
+    half_life: float | None = None
 
     def describe(self, name: str) -> str:
         """Return where the numbers of the signal `name` come from, as text."""
         if name in THREAD_WORDS:
             return THREAD_WORDS[name].format(self.raw, self.zero)
+        if name in AGE_WORDS:
+            there, none = AGE_WORDS[name]
+            known = self.raw if name == "pinned" else self.raw is not None
+            return there.format(self.raw, self.half_life) if known else none
         raw = "unknown" if self.raw is None else f"{self.raw:.4g}"
         between = "" if self.zero is None or self.one is None else f" from {self.zero:.4g} to {self.one:.4g}"
         rank = "no evidence" if self.rank is None else f"rank {self.rank}"
@@ -193,12 +232,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult(Sequence[Hit]):
-    """The hits of a search, best first, and how they came about.
+    """The hits of a search, best first (or the newest first, when asked for), and how they came about.
 
     `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
     answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
     each stage. `relevance` is that of the most relevant hit, or without any that of the best candidate; `withheld` is
-    how many candidates were less relevant than the caller's floor. A space that is asked alone is the signal
+    how many candidates were less relevant than the floor. A space that is asked alone is the signal
     `semantic`; several are signals by their own names, and so is one that the caller names.
     """
 
@@ -215,7 +254,7 @@ class SearchResult(Sequence[Hit]):
     @property
     def uncertain(self) -> bool:
         """Whether even the most relevant hit is more likely no answer than one, by its scores (below 0.5)."""
-        return self.relevance < _LIKELY
+        return self.relevance < LIKELY
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -323,13 +362,17 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did, in memories: `removed` by pruning, `pending` those that wait for vectors."""
+    """What an import did, in memories: `removed` by pruning, `pending` those that wait for vectors.
+
+    `unlinked` counts those whose `replaces` was left out, since the memory that it names is not there.
+    """
 
     added: int = 0
     updated: int = 0
     unchanged: int = 0
     removed: int = 0
     pending: int = 0
+    unlinked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

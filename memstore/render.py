@@ -18,7 +18,7 @@ _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
 )
 _LONGEST_SNIPPET = 280
-_ONLY_WHEN_KNOWN = ("outcome", "mentions")
+_ONLY_WHEN_KNOWN = ("outcome", "mentions", "half_life")
 
 
 def plain(text: str) -> str:
@@ -61,10 +61,22 @@ def has_zone(value: str) -> bool:
         return True
 
 
-def listing(found: Sequence[Memory]) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows that list memories; a column that says nothing is left out on a terminal."""
-    header = ["id", "date", "namespace", "author", "text"]
-    rows = [[str(one.id), day(one), one.namespace, one.author or "", one_line(one.text)] for one in found]
+def listing(found: Sequence[Memory], *, changed: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows that list memories, by the date of each or of its last change.
+
+    A column that says nothing is left out on a terminal.
+    """
+    header = ["id", "changed" if changed else "date", "namespace", "author", "text"]
+    rows = [
+        [
+            str(one.id),
+            f"{one.updated_at.astimezone():%Y-%m-%d %H:%M}" if changed else day(one),
+            one.namespace,
+            one.author or "",
+            " ".join([*(f"[{said}]" for said in _replaced(one)), one_line(one.text)]),
+        ]
+        for one in found
+    ]
     if not _on_terminal():
         return header, rows
     told = [
@@ -102,6 +114,11 @@ def card(memory: Memory) -> Iterator[str]:
         yield f"{name} {moment.astimezone():%Y-%m-%d %H:%M %z}"
     if memory.expires_at is not None:
         yield f"expires {memory.expires_at.astimezone():%Y-%m-%d %H:%M %z}"
+    if memory.replaces is not None:
+        yield f"replaces {memory.replaces}"
+    if memory.used_at is not None:
+        times = "once" if memory.uses == 1 else f"{memory.uses:,} times, last"
+        yield f"used {times} {memory.used_at.astimezone():%Y-%m-%d %H:%M %z}"
     if memory.language is not None:
         yield f"language {memory.language}"
     if memory.entities:
@@ -205,6 +222,14 @@ def _about(memory: Memory) -> Iterator[str]:
         if name is not None:
             yield plain(name)
     yield from (f"#{plain(tag)}" for tag in memory.tags)
+    if memory.pinned:
+        yield "pinned"
+    yield from _replaced(memory)
+
+
+def _replaced(memory: Memory) -> list[str]:
+    by = ", ".join(str(one) for one in memory.replaced_by)
+    return [f"replaced by {by}"] if by else []
 
 
 def _on_terminal() -> bool:

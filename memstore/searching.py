@@ -16,10 +16,10 @@ from memstore.analysis import Analyser, fold, whole_word
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError
-from memstore.fusion import DEFAULT_FUSION, PROFILES, Fused, Gathered, Numbers
+from memstore.fusion import DEFAULT_FUSION, PROFILES, Ages, Fused, Gathered, Numbers, Scores
 from memstore.gathering import SIGNALS, Gatherer, Question
 from memstore.ranking import RANKINGS, Ranking
-from memstore.records import THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
+from memstore.records import LIKELY, THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.serving import Serving
 
 
@@ -39,11 +39,15 @@ class Searcher:
         self._gatherer = Gatherer(analyser, serving, recogniser)
 
     def search(self, question: Question) -> SearchResult:
-        """Return the best `k` memories. Raises `SignalUnavailableError` when a signal that was named can't help."""
+        """Return the best `k` memories, or the newest `k` of the likely ones.
+
+        Raises `SignalUnavailableError` when a signal that was named can't help.
+        """
         clock = _Clock()
         fusion.method(question.fusion)
+        moment = checks.now()
         with self._database.read() as conn:
-            found = self._gatherer.gather(conn, question, checks.now(), clock)
+            found = self._gatherer.gather(conn, question, moment, clock)
             gathered = found.gathered
             if gathered is None:
                 return _nothing(question, found.skipped)
@@ -51,8 +55,9 @@ class Searcher:
                 fused = fusion.weighed(gathered, question.weights, question.fusion)
                 plain = question.weights == PROFILES["default"] and question.fusion in (None, DEFAULT_FUSION)
                 relevance = fusion.relevance(gathered, fused if plain else None)
-                likely = fused.order[relevance[fused.order] >= (question.min_relevance or 0.0)]
-                chosen = likely[: question.k]
+                if question.ageing is not None:
+                    fused = fusion.aged(fused, gathered, _ages(conn, gathered, moment), question.ageing)
+                chosen, withheld = _chosen(conn, question, gathered, fused.order, relevance)
             with clock("read"):
                 best = gathered.ids[chosen].tolist()
                 there = memories.read(conn, best)
@@ -85,7 +90,7 @@ class Searcher:
             pending=found.pending,
             timings=clock.timings,
             relevance=float(relevance[chosen if len(chosen) else fused.order].max(initial=0.0)),
-            withheld=len(fused.order) - len(likely),
+            withheld=withheld,
         )
 
     def gather(
@@ -165,8 +170,33 @@ def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
     return SearchResult(query=question.query, hits=(), used=(), skipped=skipped, timings={})
 
 
+def _ages(conn: apsw.Connection, gathered: Gathered, moment: str) -> Ages:
+    """Return how old the candidates are at a time as stored."""
+    known = memories.ages(conn, gathered.ids.tolist(), moment)
+    return Ages(
+        created=np.array([created for created, _, _ in known], dtype=np.float64),
+        used=np.array([np.nan if used is None else used for _, used, _ in known], dtype=np.float64),
+        pinned=np.array([pinned for _, _, pinned in known], dtype=np.float64),
+    )
+
+
+def _chosen(
+    conn: apsw.Connection, question: Question, gathered: Gathered, order: Numbers, relevance: Scores
+) -> tuple[Numbers, int]:
+    """Return the indices of the hits, in the order asked for, and how many candidates were not relevant enough."""
+    newest, floor = question.sort == "newest", question.min_relevance
+    likely = order[relevance[order] >= ((LIKELY if newest else 0.0) if floor is None else floor)]
+    if newest and floor is None and not len(likely):
+        return order[: question.k], 0
+    withheld = len(order) - len(likely)
+    if newest:
+        # The ids of the candidates are ascending.
+        likely = np.searchsorted(gathered.ids, memories.newest(conn, gathered.ids[likely].tolist(), question.k))
+    return likely[: question.k], withheld
+
+
 def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:
-    """Return what each signal says of the candidate at an index, and what its thread lends to it."""
+    """Return what each signal says of the candidate at an index, what its thread lends to it, and what its age adds."""
     return {
         name: SignalScore(
             raw=float(part.raw[index]) if np.isfinite(part.raw[index]) else None,
@@ -177,6 +207,7 @@ def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:
             zero=part.zero,
             one=part.one,
             confidence=part.confidence,
+            half_life=part.half_life,
         )
         for name, part in fused.parts.items()
         if name not in THREAD_WORDS or part.contributions[index]

@@ -18,6 +18,7 @@ from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.filling import Filler
+from memstore.filters import Filter
 from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
@@ -26,6 +27,7 @@ from memstore.profiles import Profiles
 from memstore.ranking import Ranking
 from memstore.ranking import checked as ranking_of
 from memstore.records import (
+    Ageing,
     Entity,
     ImportReport,
     Match,
@@ -33,6 +35,7 @@ from memstore.records import (
     Moment,
     NewMemory,
     SearchResult,
+    Sort,
     SparseVector,
     Stats,
     Weights,
@@ -46,6 +49,7 @@ from memstore.writing import Writer
 # Whether a write asks the embedding models, or leaves its vectors to a later call.
 Embed: TypeAlias = Literal["now", "later"]
 EMBED = ("now", "later")
+SORTS = ("relevance", "newest")
 # Called with how many are done and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -141,14 +145,21 @@ class MemoryStore:
         metadata: Mapping[str, Any] | None = None,
         entities: Sequence[str] = (),
         language: str | None = None,
+        pinned: bool = False,
+        replaces: int | None = None,
         embed: Embed = "now",
     ) -> Memory:
         """Store one memory and return it; its `outcome` says whether it is new, and `pending` what waits for a vector.
 
         The same text (after Unicode and white space normalisation) by the same author in the same thread and
         namespace is the same memory, and keeps its date and place; tags, metadata and entities are merged into it,
-        and an expiry or language that is given is taken. A `key` is the identity instead: the memory under that key
-        takes the text and every other field that is given, tags, metadata and entities beside those it has.
+        and an expiry, language or `replaces` that is given is taken; it stays pinned if it is. A `key` is the identity
+        instead: the memory under that key takes the text and every other field that is given, tags, metadata and
+        entities beside those it has.
+
+        `replaces` is the id of a memory of the same namespace that this one supersedes: `search`, `list` and `count`
+        pass over that one as long as this one is there. A memory that is replaced may replace others; a ring is
+        refused.
 
         With `embed="later"` no model is asked: the memory is found by words and names, and waits for its vectors until
         later writes, which make a few each, or `spaces.fill`. With `"now"` a model that is still loading is waited for
@@ -168,6 +179,8 @@ class MemoryStore:
             metadata=metadata,
             entities=entities,
             language=language,
+            pinned=pinned,
+            replaces=replaces,
         )
         return self.add_many([new], embed=embed)[0]
 
@@ -193,7 +206,10 @@ class MemoryStore:
         return self._stored(writes, progress, embed)
 
     def get(self, id: int | None = None, *, key: str | None = None, namespace: str = "default") -> Memory | None:
-        """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired."""
+        """Return the memory of an id, or of a key in a namespace; None when there is none, or it has expired.
+
+        One that another replaces is returned too: `replaced_by` says so.
+        """
         if (id is None) == (key is None):
             raise InvalidInputError("get takes an id or a key: give one of the two.")
         number = None if id is None else checks.identifier(id)
@@ -220,14 +236,16 @@ class MemoryStore:
         metadata: Mapping[str, Any] = _UNSET,
         entities: Sequence[str] = _UNSET,
         language: str | None = _UNSET,
+        pinned: bool = _UNSET,
+        replaces: int | None = _UNSET,
         embed: Embed = "now",
     ) -> Memory:
         """Set the fields given, each in place of what it was. Return the memory.
 
-        None takes away the key, author, thread (and the place in it), expiry or language; an empty list or mapping
-        the tags, entities or metadata. Every index follows, vectors too (`embed` is as in `add`). Raises
-        `NotFoundError` when there is no such memory, `InvalidInputError` when another memory has that key or holds
-        that text.
+        None takes away the key, author, thread (and the place in it), expiry, language or what it replaces; an empty
+        list or mapping the tags, entities or metadata. Every index follows, vectors too (`embed` is as in `add`).
+        Raises `NotFoundError` when there is no such memory, `InvalidInputError` when another memory has that key or
+        holds that text, or when it can't replace what `replaces` names (see `add`).
         """
         changes: dict[str, Any] = {}
         if text is not _UNSET:
@@ -252,6 +270,10 @@ class MemoryStore:
             changes["metadata"] = checks.encoded(checks.metadata(metadata))
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
+        if pinned is not _UNSET:
+            changes["pinned"] = checks.flag("pinned", pinned)
+        if replaces is not _UNSET:
+            changes["replaces"] = None if replaces is None else checks.identifier(replaces)
         return self._stored([planning.changing(checks.identifier(id), changes)], None, embed)[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
@@ -271,16 +293,59 @@ class MemoryStore:
         before: Moment | None = None,
         thread: str | None = None,
         author: str | None = None,
+        superseded: bool = False,
     ) -> builtins.list[Memory]:
-        """Return memories that pass the filters: `newest` or `oldest` first, or in the order of their threads."""
-        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
+        """Return memories that pass the filters: `newest`, `oldest` or last `changed` first, or in `thread` order.
+
+        `superseded` includes memories that another one replaces.
+        """
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author, superseded=superseded)
         order = cast(memories.Order, checks.one_of("order", order, memories.ORDERS))
         limit, offset = checks.whole("limit", limit, least=1), checks.whole("offset", offset, least=0)
+        return self._listed(chosen, order, limit, offset)
+
+    def changes(
+        self,
+        since: Moment,
+        *,
+        limit: int = 50,
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+    ) -> builtins.list[Memory]:
+        """Return what was added or changed since an instant (`updated_at` at or after it), the latest change first.
+
+        Memories that another one replaces are among them. It tells of what is there: a memory that was deleted leaves
+        no trace, by design. Being used is no change.
+        """
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author, since=since, superseded=True)
+        return self._listed(chosen, "changed", checks.whole("limit", limit, least=1), 0)
+
+    def _listed(self, chosen: Filter, order: memories.Order, limit: int, offset: int) -> builtins.list[Memory]:
         with self._database.read() as conn:
-            condition = chosen.condition(conn, checks.now())
-            found = memories.ids(conn, condition, order, limit, offset)
+            found = memories.ids(conn, chosen.condition(conn, checks.now()), order, limit, offset)
             there = memories.read(conn, found)
         return [there[one] for one in found]
+
+    def mark_used(self, ids: int | Iterable[int], at: Moment | None = None) -> None:
+        """Record that memories reached their reader, at an instant (now, when not given).
+
+        Each memory counts one more use; `Ageing.use` and `Memory.uses` read them. A search records nothing by itself,
+        and a use is no change of the memory. Raises `NotFoundError` when one is not there, before anything is written,
+        and `ReadOnlyError` on a store that can't be changed.
+        """
+        wanted = dict.fromkeys(checks.identifiers(ids))
+        moment = checks.now() if at is None else checks.instant("at", at).utc
+        with self._database.write() as conn:
+            for one in wanted:
+                row = memories.get(conn, one)
+                if row is None or row.expired(checks.now()):
+                    raise NotFoundError(f"there is no memory {one}; no use was noted.")
+            memories.note_use(conn, wanted, moment)
 
     def count(
         self,
@@ -292,9 +357,10 @@ class MemoryStore:
         before: Moment | None = None,
         thread: str | None = None,
         author: str | None = None,
+        superseded: bool = False,
     ) -> int:
-        """Return how many memories pass the filters."""
-        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
+        """Return how many memories pass the filters; `superseded` includes those that another one replaces."""
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author, superseded=superseded)
         with self._database.read() as conn:
             return memories.count(conn, chosen.condition(conn, checks.now()))
 
@@ -318,6 +384,9 @@ class MemoryStore:
         match: Match = "any",
         rerank: bool = False,
         min_relevance: float | None = None,
+        superseded: bool = False,
+        ageing: Ageing | None = None,
+        sort: Sort = "relevance",
     ) -> SearchResult:
         """Return the `k` memories that answer `query` best, each with its explanation.
 
@@ -335,7 +404,14 @@ class MemoryStore:
         together: `calibrated` (the default: each on the scale of what this query could score, see `memstore.fusion`),
         `minmax`, `dbsf`, `zscore`, `l2`, `geometric`, `harmonic` or `rrf`. Hits less relevant than `min_relevance`,
         in [0, 1], are left out, and `withheld` counts them. This version has no second stage: `rerank=True` is noted
-        in `skipped`. Raises `InvalidInputError` on any argument that means nothing.
+        in `skipped`. `superseded` includes memories that another one replaces.
+
+        `ageing` adds what recency, use and being pinned count for to the score of each candidate, before the best `k`
+        are taken (see `Ageing`); it changes no relevance. With `sort="newest"` the hits are the newest `k` of the
+        candidates that are likely answers, the newest `created_at` first: those of at least `min_relevance`, 0.5 when
+        it is not given. Where none is that likely the best `k` by score come in their order, and the answer is
+        `uncertain`; a `min_relevance` that is given is kept to. Scores are the same in both orders, `rank` counts in
+        the one returned. Raises `InvalidInputError` on any argument that means nothing.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
@@ -346,11 +422,13 @@ class MemoryStore:
             depth=max(k, checks.whole("depth", depth, least=1)),
             weights=self.profiles.weights(profile, weights),
             fusion=fusion,
-            filter=filters.checked(namespace, tags, where, after, before, thread, author),
+            filter=filters.checked(namespace, tags, where, after, before, thread, author, superseded=superseded),
             signals=signal_names(signals),
             match=cast(Match, checks.one_of("match", match, MATCHES)),
             ranking=self._ranking,
             min_relevance=None if min_relevance is None else checks.share("min_relevance", min_relevance),
+            ageing=None if ageing is None else checks.ageing(ageing),
+            sort=cast(Sort, checks.one_of("sort", sort, SORTS)),
         )
         found = self.searcher.search(question)
         if not rerank:
@@ -447,7 +525,8 @@ class MemoryStore:
         """Write every memory (of a namespace), known term and saved profile as JSON Lines; return how many memories.
 
         A path is made anew, readable by its owner alone; one that exists is refused. Memories that have expired are
-        left out. `import_jsonl` brings all of it back: ids, keys, times, tags, metadata, entities.
+        left out, those that another replaces are not. `import_jsonl` brings all of it back: ids, keys, times, tags,
+        metadata, entities, what replaces what, uses.
         """
         return transfer.export(self._database, self.terms, self.profiles, destination, namespace)
 
@@ -457,11 +536,14 @@ class MemoryStore:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
         All lines are checked before the first memory is written. Importing the same lines again adds nothing. An
-        exported memory that is here already (by id and content, by key, or by content) is brought to the state that
-        its line has; one whose id another memory has taken gets a new one. A profile takes the weights of its line.
-        `embed` is as in `add`.
+        exported memory that is here already (by id and content, by key, or by content) is brought to the state that its
+        line has; one whose id another memory has taken gets a new one, and what replaces it follows. Where the lines do
+        not hold what a memory replaces, that link is left out and counted in `unlinked`, unless this file has the same
+        link. A profile takes the weights of its line. `embed` is as in `add`.
         """
-        return transfer.import_jsonl(self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed))
+        return transfer.import_jsonl(
+            self._database, self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed)
+        )
 
     def import_markdown(
         self,

@@ -9,6 +9,7 @@ from typing import TextIO
 from memstore import checks, entities, exchange, memories, planning
 from memstore.database import Database
 from memstore.errors import InvalidInputError, NotFoundError, StorageError
+from memstore.exchange import Restored
 from memstore.filters import Filter
 from memstore.fusion import PROFILES
 from memstore.planning import Write
@@ -46,6 +47,7 @@ def export(
 
 
 def import_jsonl(
+    database: Database,
     writer: Writer,
     terms: Terms,
     profiles: Profiles,
@@ -61,19 +63,47 @@ def import_jsonl(
     known: list[Term] = []
     saved: list[Profile] = []
     read = list(exchange.read_lines(lines))
-    above = max((found.row.id or 0 for found in read if isinstance(found, exchange.Restored)), default=0)
+    restored = _targets_first([found for found in read if isinstance(found, Restored)])
+    rows = {found.row.id: found.row for found in restored}
+    above = max((memory_id or 0 for memory_id in rows), default=0)
     for found in read:
         if isinstance(found, Term):
             known.append(found)
         elif isinstance(found, Profile):
             saved.append(found)
-        elif isinstance(found, exchange.Restored):
-            writes.append(planning.restoring(found.row, found.given, above))
-        else:
+        elif not isinstance(found, Restored):
             writes.append(planning.adding(found))
+    restoring = [planning.restoring(found.row, found.given, above, rows.get(found.row.replaces)) for found in restored]
     terms.add_many(known)
     profiles.save_many(saved)
-    return counted(writer.store(writes, progress, embed=embed))
+    written = writer.store([*restoring, *writes], progress, embed=embed)
+    here = list(zip(restored, written, strict=False))
+    used = [(memory.id, *found.used) for found, memory in here if found.used is not None]
+    if used:
+        with database.write() as conn:
+            memories.restore_uses(conn, used)
+    unlinked = sum(found.row.replaces is not None and memory.replaces is None for found, memory in here)
+    return dataclasses.replace(counted(written), unlinked=unlinked)
+
+
+def _targets_first(restored: Sequence[Restored]) -> list[Restored]:
+    """Return exported memories in their order, but each behind the one that it replaces; refuse a ring of them."""
+    at = {found.row.id: number for number, found in enumerate(restored)}
+    order: dict[int, Restored] = {}
+    for number in range(len(restored)):
+        # What it replaces, what that replaces, … as far as it is not in its place yet.
+        chain: dict[int, Restored] = {}
+        step: int | None = number
+        while step is not None and step not in order:
+            if step in chain:
+                raise InvalidInputError(
+                    f"the memories {restored[number].row.id} and {restored[step].row.id} replace each other in a ring;"
+                    " take replaces out of one of their lines. Nothing was imported."
+                )
+            chain[step] = restored[step]
+            step = at.get(restored[step].row.replaces) if restored[step].row.replaces is not None else None
+        order.update(reversed(chain.items()))
+    return list(order.values())
 
 
 def markdown(database: Database, path: str | os.PathLike[str], *, namespace: str) -> tuple[list[NewMemory], str]:
@@ -118,7 +148,9 @@ def _same_import(origin: str, imported_from: str) -> bool:
 
 def gone(database: Database, new: Sequence[NewMemory], *, namespace: str, imported_from: str) -> list[Memory]:
     """Return the memories of an earlier import of the same path whose section is not among `new`."""
-    chosen = Filter(namespace=checks.namespace(namespace), where={exchange.IMPORTED_FROM: {"$exists": True}})
+    chosen = Filter(
+        namespace=checks.namespace(namespace), where={exchange.IMPORTED_FROM: {"$exists": True}}, superseded=True
+    )
     with database.read() as conn:
         before = memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)
         there = memories.read(conn, before)
@@ -143,7 +175,7 @@ def counted(written: Sequence[Memory]) -> ImportReport:
 
 def _export(database: Database, terms: Terms, profiles: Profiles, file: TextIO, namespace: str | None) -> int:
     number = 0
-    chosen = Filter(namespace=checks.name("namespace", namespace))
+    chosen = Filter(namespace=checks.name("namespace", namespace), superseded=True)
     with database.read() as conn:
         file.writelines(exchange.term_line(term) + "\n" for term in terms.list())
         file.writelines(
@@ -154,6 +186,7 @@ def _export(database: Database, terms: Terms, profiles: Profiles, file: TextIO, 
         for memory_id in sorted(memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)):
             row = memories.get(conn, memory_id)
             if row is not None:
-                file.write(exchange.memory_line(row, entities.given(conn, memory_id)) + "\n")
+                given, used = entities.given(conn, memory_id), memories.used(conn, memory_id)
+                file.write(exchange.memory_line(row, given, used) + "\n")
                 number += 1
     return number

@@ -64,6 +64,11 @@ class Writer:
         written waits for its vectors; with it, a little of what waited before is embedded too.
         """
         self._database.require_writable()
+        # All that can be refused is refused before the first batch is written.
+        if refusable := [write for write in writes if write.refusable]:
+            with self._database.read() as conn:
+                for write in refusable:
+                    write.planner(conn, now())
         done: list[Memory] = []
         for batch in _batches(writes):
             done.extend(self._store_batch([write.planner for write in batch], embed))

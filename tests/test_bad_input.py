@@ -289,7 +289,7 @@ def test_an_option_that_means_nothing_is_refused_whatever_the_query(words):
         ({"limit": 1.5}, "limit is 1.5"),
         ({"offset": -1}, "offset is -1; give a whole number from 0"),
         ({"offset": "1"}, "offset is '1'"),
-        ({"order": "random"}, "order 'random' is unknown; give one of newest, oldest, thread"),
+        ({"order": "random"}, "order 'random' is unknown; give one of newest, oldest, changed, thread"),
         ({"order": None}, "order None is unknown"),
         ({"order": []}, "order"),
     ],

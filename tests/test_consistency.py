@@ -55,6 +55,7 @@ FIELDS = {
     "tags": st.lists(st.sampled_from(["a", "b", "ção"]), max_size=2).map(tuple),
     "entities": st.lists(st.sampled_from(["Projeto X", "MARIA DA SILVA", "zé", "Rita"]), max_size=2).map(tuple),
     "language": st.sampled_from([None, None, "pt"]),
+    "pinned": st.booleans(),
 }
 OPTIONAL = {"position": st.none() | POSITIONS, "created_at": st.sampled_from([None, None, *DAYS])}
 # Without a thread there is no position; test_bad_input has what is refused.
@@ -86,6 +87,8 @@ class Expected:
     tags: frozenset[str]
     metadata: dict[str, int]
     given: frozenset[str]
+    pinned: bool
+    replaces: int | None = None
 
     @property
     def identity(self) -> tuple:
@@ -98,7 +101,7 @@ def same(namespace: str, author: str | None, thread: str | None, text: str) -> t
 
 def as_expected(memory: Memory, row: Row, given: frozenset[str]) -> Expected:
     """Return what the store says of a memory in the form of the model."""
-    names = ("id", "key", "namespace", "text", "author", "thread", "position", "metadata")
+    names = ("id", "key", "namespace", "text", "author", "thread", "position", "metadata", "pinned", "replaces")
     return Expected(
         **{name: getattr(memory, name) for name in names},
         language=row.language,
@@ -320,6 +323,7 @@ class Store(RuleBasedStateMachine):
                 tags=frozenset(new.tags),
                 metadata=dict(new.metadata),
                 given=given,
+                pinned=new.pinned,
             )
             return self.last, "added"
         before = there[0]
@@ -328,6 +332,7 @@ class Store(RuleBasedStateMachine):
             "metadata": before.metadata | new.metadata,
             "given": before.given | given,
             "language": new.language or before.language,
+            "pinned": before.pinned or new.pinned,
         }
         if new.key is not None:
             changes["text"] = new.text
@@ -381,6 +386,11 @@ class Store(RuleBasedStateMachine):
         elif (after.namespace, after.thread) != (before.namespace, before.thread) and "position" not in changes:
             after = dataclasses.replace(after, position=self.end(after.namespace, after.thread))
         others = [memory for memory in self.expected.values() if memory.id != before.id]
+        linked = before.replaces in self.expected or before.id in {memory.replaces for memory in others}
+        if after.namespace != before.namespace and linked:
+            with pytest.raises(InvalidInputError, match="namespace"):
+                self.store.update(before.id, **changes)
+            return
         if after.key is not None:
             clash = (after.namespace, after.key) in {(memory.namespace, memory.key) for memory in others}
         else:
@@ -393,6 +403,28 @@ class Store(RuleBasedStateMachine):
         memory = self.store.update(before.id, **changes)
         self.expected[before.id] = after
         assert (memory.id, memory.outcome) == (before.id, "unchanged" if after == before else "updated")
+
+    def leads_to(self, start: int | None, wanted: int) -> bool:
+        while start in self.expected and start != wanted:
+            start = self.expected[start].replaces
+        return start == wanted
+
+    @rule(data=st.data())
+    def replace(self, data):
+        if not self.expected:
+            return
+        newer = self.expected[data.draw(st.sampled_from(sorted(self.expected)))]
+        older = data.draw(st.sampled_from([None, *sorted(self.expected), self.last + 1]))
+        after = dataclasses.replace(newer, replaces=older)
+        there = self.expected.get(older)
+        refused = there is None or there.namespace != newer.namespace or self.leads_to(older, newer.id)
+        if older is not None and after != newer and refused:
+            with pytest.raises(InvalidInputError, match=f"replaces is {older}: "):
+                self.store.update(newer.id, replaces=older)
+            return
+        memory = self.store.update(newer.id, replaces=older)
+        self.expected[newer.id] = after
+        assert memory.outcome == ("unchanged" if after == newer else "updated")
 
     @rule(data=st.data())
     def delete(self, data):
@@ -432,14 +464,17 @@ class Store(RuleBasedStateMachine):
 
     @invariant()
     def memories_are_as_expected(self):
-        listed = {memory.id: memory for memory in self.store.list(limit=1_000)}
+        listed = {memory.id: memory for memory in self.store.list(limit=1_000, superseded=True)}
         with self.store._database.read() as conn:
             given = grouped(
                 conn,
                 "SELECT memory_id, e.key FROM memory_entities JOIN entities e ON e.id = entity_id WHERE given",
             )
             rows = {one: memories.get(conn, one) for one in listed}
-        assert self.store.count() == len(self.expected)
+        assert self.store.count(superseded=True) == len(self.expected)
+        hidden = {memory.replaces for memory in self.expected.values()}
+        assert {memory.id for memory in self.store.list(limit=1_000)} == self.expected.keys() - hidden
+        assert self.store.count() == len(self.expected.keys() - hidden)
         keys = {one: frozenset(name for (name,) in given.get(one, [])) for one in listed}
         assert {one: as_expected(memory, rows[one], keys[one]) for one, memory in listed.items()} == self.expected
         for one, expected in self.expected.items():
@@ -491,6 +526,7 @@ def test_refused_batch_changes_nothing(fake):
     [
         ("memories", ["add", "update", "move", "delete"]),
         ("tags", ["add", "update", "move", "delete"]),
+        ("uses", ["delete"]),
         ("analysed", ["add", "update", "move", "delete"]),
         ("memory_terms", ["add", "update", "move", "delete"]),
         ("stems", ["add", "update"]),

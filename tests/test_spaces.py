@@ -243,7 +243,18 @@ def test_an_estimate_counts_and_writes_nothing(opened, path):
         ("word2vec", None, "'word2vec' is unknown"),
         *[
             (second("third"), name, f"the name '{name}' is that of a signal")
-            for name in ("keyword", "semantic", "entity", "boost", "rerank", "all")
+            for name in (
+                "keyword",
+                "semantic",
+                "entity",
+                "boost",
+                "rerank",
+                "all",
+                "thread",
+                "recency",
+                "use",
+                "pinned",
+            )
         ],
     ],
 )

@@ -30,11 +30,13 @@ from memstore.cli.support import (
     progress_bar,
     read_json,
     read_stdin,
+    superseded_option,
 )
 from memstore.cli.tuning import profiles, tune
 from memstore.errors import MemstoreError, NotFoundError
 from memstore.exchange import read_text
 from memstore.ranking import BM25
+from memstore.records import Ageing
 from memstore.store import Embed
 
 _SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
@@ -106,12 +108,23 @@ def add(place: Place, text: str, embed: Embed, **fields: Any) -> None:
 @click.option("--k1", type=float, help="BM25: how soon a repeated word stops to count for more.")
 @click.option("--b", type=float, help="BM25: how much a long text is held to its length, 0 to 1.")
 @click.option("--match", default="any", show_default=True, help="Which words must be there: any, all, all_then_any.")
+@click.option("--sort", default="relevance", show_default=True, help="relevance, or newest: the latest likely answers.")
+@click.option("--recency", type=float, metavar="WEIGHT", help="What a memory made today adds to its score.")
+@click.option("--use-weight", "use", type=float, metavar="WEIGHT", help="What one used today adds to its score.")
+@click.option("--pinned-weight", "pinned", type=float, metavar="WEIGHT", help="What a pinned one adds to its score.")
+@click.option("--half-life", type=float, metavar="DAYS", help="After how long recency and use are half (default: 30).")
+@superseded_option
 @filter_options
 @file_options
 def search(
     place: Place, query: str, explain: bool, ranking: str, k1: float | None, b: float | None, **options: Any
 ) -> None:
     """Find the memories that answer QUERY best (- reads it from standard input)."""
+    ages = {name: options.pop(name) for name in ("recency", "use", "pinned", "half_life")}
+    ages = {name: value for name, value in ages.items() if value is not None}
+    if "half_life" in ages and not {"recency", "use"} & ages.keys():
+        raise click.UsageError("--half-life goes with --recency or --use-weight.")
+    options["ageing"] = Ageing(**ages) if ages else None
     tuned = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
     if tuned and ranking != "bm25":
         raise click.UsageError("--k1 and --b are parameters of bm25.")
@@ -157,7 +170,8 @@ def get(place: Place, id: int | None, key: str | None, namespace: str) -> None:
 @cli.command("list")
 @click.option("-k", "--limit", type=int, default=20, show_default=True, help="How many at most.")
 @click.option("--offset", type=int, default=0, help="How many to pass over.")
-@click.option("--order", default="newest", show_default=True, help="newest, oldest or thread.")
+@click.option("--order", default="newest", show_default=True, help="newest, oldest, changed or thread.")
+@superseded_option
 @filter_options
 @file_options
 def list_(place: Place, **options: Any) -> None:
@@ -168,6 +182,36 @@ def list_(place: Place, **options: Any) -> None:
         print_json([render.record(one) for one in found])
     else:
         render.table(*render.listing(found))
+
+
+@cli.command()
+@click.option("--since", required=True, help="From this date or time on (ISO 8601; local without a zone).")
+@click.option("-k", "--limit", type=int, default=50, show_default=True, help="How many at most.")
+@filter_options
+@file_options
+def changes(place: Place, **options: Any) -> None:
+    """List what was added or changed since a time, the latest change first. What was deleted leaves no trace."""
+    with opened(place, must_exist=True) as store:
+        found = store.changes(**filtered(options, place.quiet))
+    if place.as_json:
+        print_json([render.record(one) for one in found])
+    else:
+        render.table(*render.listing(found, changed=True))
+
+
+@cli.command()
+@click.argument("ids", type=int, nargs=-1, required=True)
+@click.option("--at", help="When (ISO 8601; local without a zone; now when left out).")
+@file_options
+def used(place: Place, ids: tuple[int, ...], at: str | None) -> None:
+    """Note that the memories of IDS reached their reader; a search notes nothing by itself."""
+    with opened(place, must_exist=True) as store:
+        store.mark_used(ids, **given({"at": at}, place.quiet))
+    number = len(set(ids))
+    if place.as_json:
+        print_json({"used": number})
+    else:
+        click.echo(f"noted a use of {number} {'memory' if number == 1 else 'memories'}")
 
 
 @cli.command()
@@ -255,6 +299,10 @@ def import_(place: Place, path: str, form: str, namespace: str | None, prune: bo
     else:
         removed = f", {report.removed} deleted" if prune else ""
         click.echo(f"{report.added} added, {report.updated} changed, {report.unchanged} as they were{removed}")
+        if report.unlinked:
+            notice(
+                f"{report.unlinked} of them replaced a memory that is not there; that link was left out.", place.quiet
+            )
         if report.pending:
             notice(f"{report.pending} of them wait for vectors; memstore embedders fill makes them.", place.quiet)
 

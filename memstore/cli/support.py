@@ -78,6 +78,14 @@ filter_options = with_options(
     click.option("--thread", help="Only this thread."),
     click.option("--author", help="Only by this author."),
 )
+superseded_option = click.option("--superseded", is_flag=True, help="Include memories that another one replaces.")
+
+
+def _identifier(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    # Empty stays: it takes the field away.
+    return click.INT.convert(value, option, context) if value else value
+
+
 field_options = with_options(
     click.option("--key", help="Your own name for it, unique in its namespace."),
     click.option("-n", "--namespace", help="The namespace (default when it is new: default)."),
@@ -90,6 +98,8 @@ field_options = with_options(
     click.option("--metadata", help="JSON of further fields, such as '{\"paid\": true}'."),
     click.option("--entity", "entities", multiple=True, help="A name that it mentions; again for more."),
     click.option("--language", help="Its language (pt, en, es); detected when left out."),
+    click.option("--pinned/--not-pinned", default=None, help="Whether it is to stay at hand, whatever its age."),
+    click.option("--replaces", metavar="ID", callback=_identifier, help="The memory that this one supersedes."),
 )
 
 
@@ -124,14 +134,14 @@ def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:
     for name in ("tags", "entities"):
         if name in given:
             given[name] = list(given[name])
-    _explain_times(given, ("created_at", "expires_at"), quiet)
+    _explain_times(given, ("created_at", "expires_at", "at"), quiet)
     return given
 
 
 def filtered(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
     """Return filter options as the store takes them, and say how dates without a zone are read."""
     options["where"] = read_json("--where", options["where"])
-    _explain_times(options, ("after", "before"), quiet)
+    _explain_times(options, ("since", "after", "before"), quiet)
     return options
 
 
@@ -265,6 +275,8 @@ def print_change(memory: Memory, place: Place) -> None:
         "unchanged": f"memory {memory.id} is like that already; nothing was changed",
     }
     click.echo(said[memory.outcome or "unchanged"])
+    if memory.replaced_by:
+        notice(f"memory {memory.replaced_by[0]} replaces it: searches pass over it without --superseded.", place.quiet)
     if memory.pending:
         notice("it is found by words and names; memstore embedders fill makes the vectors that wait.", place.quiet)
 

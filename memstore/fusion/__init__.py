@@ -1,5 +1,6 @@
 """Pure arithmetic on score arrays: what several signals say of candidates to one score for each."""
 
+from memstore.fusion.ageing import Ages, aged, decay
 from memstore.fusion.fusing import DEFAULT_FUSION, METHODS, Fused, Part, fuse, method
 from memstore.fusion.methods import RRF_K, dbsf_ends, l2_ends, minmax_ends, rrf, scaled, zscore_ends
 from memstore.fusion.relevance import relevance
@@ -12,6 +13,7 @@ __all__ = [
     "METHODS",
     "PROFILES",
     "RRF_K",
+    "Ages",
     "Ends",
     "Flags",
     "Fused",
@@ -21,7 +23,9 @@ __all__ = [
     "Scored",
     "Scores",
     "Turns",
+    "aged",
     "dbsf_ends",
+    "decay",
     "fuse",
     "l2_ends",
     "method",

@@ -61,7 +61,8 @@ class Part:
     """What fusion made of one signal, or of what a thread says: arrays of shape (candidates,), float64, `ranks` int64.
 
     A contribution is the share (`normalised`) times the weight. `zero` and `one` are the raw scores that the shares 0
-    and 1 stand for, None where the share is another function of the raw score.
+    and 1 stand for, None where the share is another function of the raw score; by `half_life`, in days, the share of an
+    age decays.
     """
 
     raw: Scores
@@ -72,6 +73,7 @@ class Part:
     zero: float | None = None
     one: float | None = None
     confidence: float = 1.0
+    half_life: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
