@@ -231,6 +231,14 @@ def test_a_long_item_makes_way_for_those_behind_it(words):
     assert found.left_out == 1
 
 
+def test_what_shows_nothing_is_no_item(words):
+    """A memory of which nothing is left without controls takes no place in the block."""
+    words.add("\u200b\x1b[0m", author="Tea")
+    words.add("Tea is ready.")
+    assert [one.memory.text for one in words.context("tea").items] == ["Tea is ready."]
+    assert len(words.context("tea").found) == 2
+
+
 def test_the_same_text_is_there_once(words):
     """A text that a better one repeats in other case and spacing is dropped and counted; another author's stays."""
     words.add("We drink green tea.", thread="a", author="Ana")
