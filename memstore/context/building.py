@@ -64,7 +64,8 @@ def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
     answers = distinct.ordered(passages, plan.diversity)
     block.fill(answers)
     if plan.neighbours:
-        beside = list(_neighbours(block.items, {hit.memory.id for hit in found}, around))
+        others = _neighbours(block.items, {hit.memory.id for hit in found}, around)
+        beside = [one for one in others if one.entry.text]
         # Of equal scores they keep their order, the nearest to the best first.
         block.fill(distinct.ordered(beside, 0.0, block.items))
     items = tuple(
