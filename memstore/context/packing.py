@@ -13,11 +13,12 @@ from memstore.context.formats import Entry, Format
 from memstore.embedding import Vector
 from memstore.records import Memory, Passage
 
-# Picked on judged conversations, where it loses no evidence (examples/context.py --diversity).
+# Of 498 judged questions about conversations, whose turns repeat little, it gains or loses the evidence of one; .3 loses
+# up to six, .5 up to fourteen.
 DIVERSITY = 0.05
-# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same. Of judged
-# conversations 1 passage in 3,000 is left out for it, and none that was evidence; at .65 evidence is lost.
-_SAME = 0.85
+# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same. No judged
+# question loses evidence to it; at .85 one of 498 does, at .7 up to seven.
+_SAME = 0.9
 _ROUNDS = 8
 _NUMBERS = regex.compile(r"\w*\d\w*")
 _EMPTY = Entry(id=1, date="2000-01-01", author=None, text="")
