@@ -13,8 +13,8 @@ from memstore.context.formats import Entry, Format
 from memstore.embedding import Vector
 from memstore.records import Memory, Passage
 
-# Of 498 judged questions about conversations, whose turns repeat little, it gains or loses the evidence of one; .3 loses
-# up to six, .5 up to fourteen.
+# Of 498 judged questions about conversations, whose turns repeat little, it gains or loses the evidence of one; .3
+# loses up to six, .5 up to fourteen.
 DIVERSITY = 0.05
 # A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same. No judged
 # question loses evidence to it; at .85 one of 498 does, at .7 up to seven.
