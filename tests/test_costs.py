@@ -1,6 +1,12 @@
 """What prompts cost and hold: everything, searches cut at k, and contexts; and what that comes to in a month."""
 
+import json
 import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +15,7 @@ from conftest import FakeEmbedder
 from test_report import HOSTILE, Read
 
 from memstore import MemoryStore, NewMemory, render
+from memstore.context import estimate
 from memstore.errors import InvalidInputError
 from memstore.evaluation import (
     LEAST_TOLD,
@@ -413,3 +420,147 @@ def test_the_page_draws_the_curve():
     assert text == cost_page(
         told(store=HOSTILE, tokeniser=HOSTILE, sessions_per_month=240, price=3, currency=HOSTILE[:9])
     )
+
+
+# The command, through its real process.
+
+ANIMALS = ("cat", "dog", "fox", "owl", "bee", "elk", "ant", "cow")
+
+
+@pytest.fixture
+def filled(tmp_path) -> Path:
+    """A file of notes about animals, one of them expired, and judged questions to them."""
+    with MemoryStore(tmp_path / "cli.db", embedder="none") as store:
+        store.add_many(
+            [
+                NewMemory(text=f"the {animal} sleeps near the {number}th tree", key=animal, author="Ana")
+                for number, animal in enumerate(ANIMALS)
+            ]
+        )
+        store.add("the cat was here " * 50, expires_at="2020-01-01")
+    lines = [json.dumps({"text": f"where is the {one}?", "relevant": one}) for one in ANIMALS]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def command(filled):
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memstore", "eval", *arguments, "--db", "cli.db", "--embedder", "none"],
+            capture_output=True,
+            encoding="utf-8",
+            cwd=filled,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            check=False,
+        )
+
+    return command
+
+
+def test_the_command_shows_every_way(command):
+    """Through a pipe each way is a row, then tokens at equal recall, the projection, and the verdict."""
+    done = command("questions.jsonl", "--tokens", "--sessions-per-month", "240", "--price", "3", "--budget", "70")
+    assert done.returncode == 0, done.stderr
+    table = done.stdout.partition("\n\n")[0]
+    shown = {row[-1]: row for row in (line.split("\t") for line in table.splitlines())}
+    assert next(iter(shown)) == "everything"
+    assert {"everything", "keywords k=1", "fused k=50", "context 70"} < shown.keys()
+    assert not [name for name in shown if name.startswith("vectors")]
+    assert shown["everything"][2:5] == ["100.0%", "1.000", "1.000"]
+    assert shown["keywords k=1"][3].startswith("1.000 [")
+    assert float(shown["keywords k=1"][0]) < float(shown["context 70"][0]) <= float(shown["context 70"][1]) <= 70
+    assert "tokens a question for a recall of .50, .60" in done.stdout
+    assert re.search(r"^0\.\d\d\t0\.\d\d\t\$0\.\d\d\t\$\d\.\d\d\t0\.0%\teverything$", done.stdout, re.MULTILINE)
+    assert "Putting everything into the prompt takes" in done.stdout
+    assert "Vectors took no part in 8 of 8 questions" in done.stderr
+
+
+def test_the_command_counts_what_stands_in_the_prompt(command, filled):
+    """Everything is the memories that have not expired, each with its id, date and author, counted as one text."""
+    done = command("questions.jsonl", "--tokens", "--json", "--budget", "70", "--window", "100000")
+    found = json.loads(done.stdout)
+    with MemoryStore(filled / "cli.db", embedder="none") as store:
+        lines = [f"[{one.id}] {render.day(one)} Ana: {one.text}" for one in store.list(limit=100, order="oldest")]
+        assert len(lines) == 8
+    assert (found["tokeniser"], found["runs"][0]["tokens"]) == ("estimate", estimate("\n".join(lines)))
+    assert (found["questions"], found["window"], found["projection"]) == (8, 100000, None)
+    assert [one["name"] for one in found["runs"] if one["kind"] == "context"] == ["context 70"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["questions.jsonl", "--price", "3"], 2, "--price goes with --tokens"),
+        (["questions.jsonl", "--budget", "3"], 2, "--budget goes with --tokens"),
+        (["--self", "--tokens"], 2, "--tokens goes with QUESTIONS of your own"),
+        (["questions.jsonl", "--tokens", "--sweep", "b"], 2, "with no other measurement"),
+        (["questions.jsonl", "--tokens", "--price", "3"], 1, "price is given without sessions_per_month"),
+        (["questions.jsonl", "--tokens", "--sessions-per-month", "nan"], 1, "sessions_per_month is nan"),
+        (["questions.jsonl", "--tokens", "--sessions-per-month", "-1"], 1, "sessions_per_month is -1"),
+        (["questions.jsonl", "--tokens", "--window", "1"], 1, "window is 1, which has no room"),
+        (["questions.jsonl", "--tokens", "--budget", "0"], 1, "budget is 0"),
+        (["questions.jsonl", "--tokens", "--tokeniser", "nonsense"], 1, "nonsense"),
+    ],
+)
+def test_what_the_command_refuses(command, arguments, code, said):
+    """What means nothing is one sentence on standard error, and nothing is printed."""
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_writes_the_page(command, filled):
+    """--html writes the page with the curve, and refuses to write over another file before anything is asked."""
+    pytest.importorskip("matplotlib", reason="matplotlib (extra 'report') is not installed")
+    done = command("questions.jsonl", "--tokens", "--html", "costs.html")
+    assert done.returncode == 0, done.stderr
+    assert "Cost–recall curve" in (filled / "costs.html").read_text(encoding="utf-8")
+    refused = command("questions.jsonl", "--tokens", "--html", "questions.jsonl")
+    assert refused.returncode == 1
+    assert "no HTML page" in refused.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this platform has no pseudo-terminal")
+@pytest.mark.parametrize("width", [44, 80])
+def test_a_narrow_terminal_keeps_tokens_and_recall(filled, width):
+    """On a terminal the tables fit its width, and keep tokens, recall and the name of each way."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    arguments = ["eval", "questions.jsonl", "--tokens", "--sessions-per-month", "240", "--price", "3", "--quiet"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "memstore", *arguments, "--db", "cli.db", "--embedder", "none"],
+        stdout=inner,
+        stderr=inner,
+        stdin=inner,
+        cwd=filled,
+        env={**environment, "TERM": "xterm"},
+    ) as process:
+        os.close(inner)
+        parts = []
+        while True:
+            try:
+                part = os.read(outer, 65_536)
+            except OSError:
+                break
+            if not part:
+                break
+            parts.append(part)
+    os.close(outer)
+    assert process.returncode == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode()).replace("\r", "").split("\n")
+    table = shown[: next(number for number, line in enumerate(shown) if line.startswith("Putting everything"))]
+    assert all(len(line) <= width for line in table)
+    header = table[0].split()
+    assert (header[0], header[-1]) == ("tokens", "prompt")
+    assert "recall" in header
+    assert ("all of it" in table[0]) == (width == 80)
+    for name in ("everything", "keywords k=50", "context 7,000"):
+        assert [line for line in table if line.rstrip().endswith(name)]

@@ -10,6 +10,7 @@ import click
 from memstore import render
 from memstore.cli.reporting import check_page, fitting, say
 from memstore.cli.support import Place, notice, opened, print_json, progress_bar, with_options
+from memstore.records import Context
 from memstore.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -58,17 +59,18 @@ def measure(place: Place, asked: "Sequence[Judged]", options: CostOptions, html:
     with opened(place, must_exist=True) as store, progress_bar(place.quiet, "asking") as progress:
         if html is not None:
             check_page(html)
-        name, count = tokeniser(options.tokeniser)
+        counting = tokeniser(options.tokeniser, store.spaces.counting)
 
-        def context(query: str, max_tokens: int, namespace: str | None) -> Any:
-            return store.context(query, max_tokens=max_tokens, tokeniser=options.tokeniser, namespace=namespace)
+        def context(query: str, max_tokens: int, namespace: str | None) -> Context:
+            # By its count, since a tokeniser by name would be read again for each question.
+            return store.context(query, max_tokens=max_tokens, tokeniser=counting.count, namespace=namespace)
 
         found = costs(
             store.searcher,
             asked,
             memories=lambda namespace: _memories(store, namespace),
-            count=count,
-            tokeniser=name,
+            count=counting.count,
+            tokeniser=counting.name,
             context=context,
             store=Path(store.stats().path).name,
             budgets=options.budgets or BUDGETS,
@@ -103,8 +105,8 @@ def _show(found: "Costs", place: Place, html: Path | None) -> None:
     else:
         render.table(*fitting(*cost_rows(found), LEAST_TOLD))
         if found.equal:
-            click.echo("\ntokens a question at equal recall")
             header, rows = equal_rows(found)
+            click.echo(f"\ntokens a question for a recall of {', '.join(header[:-1])}")
             render.table(*fitting(header, rows, header[:-1]))
         if found.projection is not None:
             click.echo("\nmillions of tokens" + ("" if found.projection.plan.price is None else ", and their price"))

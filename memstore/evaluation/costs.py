@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count as counting
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from memstore.evaluation.cost_report import EVERYTHING, CostKind, CostRun, Costs
 from memstore.evaluation.measures import Estimate, Values, differences, estimates
 from memstore.evaluation.questions import Judged
 from memstore.fusion import PROFILES, Gathered
-from memstore.records import Memory
+from memstore.records import Context
 
 KS = (1, 3, 5, 10, 20, 50)
 BUDGETS = (500, 1000, 2000, 4000, 7000)
@@ -34,35 +34,12 @@ KEYWORDS, VECTORS, FUSED, CONTEXT = "keywords", "vectors", "fused", "context"
 _CERTAIN = Estimate(value=1.0, low=1.0, high=1.0)
 
 
-class Held(Protocol):
-    """A memory, or a span of it, that stands in a prompt."""
-
-    @property
-    def memory(self) -> Memory:
-        """The memory."""
-        ...
-
-
-class Prompt(Protocol):
-    """A prompt that was made for a question: how many tokens it takes, and what stands in it."""
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of the whole."""
-        ...
-
-    @property
-    def items(self) -> Sequence[Held]:
-        """What stands in it."""
-        ...
-
-
 # Of a namespace, or of the whole store: the text of each memory as it stands in a prompt, by id, the oldest first.
 Memories: TypeAlias = Callable[[str | None], Mapping[int, str]]
 # How many tokens a text has.
 Count: TypeAlias = Callable[[str], int]
 # The prompt for a question, in at most so many tokens, from a namespace or the whole store.
-ContextOf: TypeAlias = Callable[[str, int, str | None], Prompt]
+ContextOf: TypeAlias = Callable[[str, int, str | None], Context]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
