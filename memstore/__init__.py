@@ -20,6 +20,8 @@ from memstore.ranking import BM25, TFIDF
 from memstore.records import (
     Answers,
     Comparison,
+    Context,
+    ContextItem,
     Entity,
     Filled,
     Hit,
@@ -46,6 +48,8 @@ __all__ = [
     "Answers",
     "BusyError",
     "Comparison",
+    "Context",
+    "ContextItem",
     "DamagedStoreError",
     "Embedder",
     "EmbedderError",

@@ -232,6 +232,45 @@ class SearchResult(Sequence[Hit]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextItem:
+    """A passage in a block for a prompt: what a memory says, or as much of it as answers.
+
+    A `hit` answers the query itself, at `rank` among the hits and with the `relevance` of its memory, in [0, 1]; a
+    `neighbour` stands beside one in its thread, and has the relevance of that one and no rank. `tokens` is the count
+    of its own part of the block; the whole may have a few more or fewer than its parts, since tokens reach across.
+    """
+
+    memory: Memory
+    passage: Passage
+    reason: Literal["hit", "neighbour"]
+    rank: int | None
+    relevance: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What is remembered of a query, as one block of text for a prompt, within a number of tokens.
+
+    `text` is the whole block, empty when nothing was found or nothing fits; `tokens` is what `tokeniser` counts of it
+    as a whole, never above `max_tokens`. `items` are its parts in their order there, `found` the search behind it.
+    `duplicates` counts passages left out since they say what a better one says, `left_out` those found that did not
+    fit.
+    """
+
+    query: str
+    text: str
+    format: str
+    tokens: int
+    max_tokens: int
+    tokeniser: str
+    items: tuple[ContextItem, ...]
+    found: SearchResult
+    duplicates: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """An embedding space of the file: one model's vectors.
 

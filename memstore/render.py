@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import shutil
 import sys
 import textwrap
@@ -11,19 +10,11 @@ from datetime import date, datetime
 from typing import Any
 
 from memstore.analysis import Analysis
-from memstore.records import Memory, SearchResult, Stats
+from memstore.cleaning import plain as plain
+from memstore.records import Context, Memory, SearchResult, Stats
 
-# Escape sequences and other controls in a stored text must not reach the terminal; line ends and tabs may.
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
-)
 _LONGEST_SNIPPET = 280
 _ONLY_WHEN_KNOWN = ("outcome", "mentions")
-
-
-def plain(text: str) -> str:
-    """Return a text without terminal escape codes and control characters."""
-    return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -182,6 +173,13 @@ def result(found: SearchResult) -> dict[str, Any]:
         "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
         "hits": [record(hit) for hit in found],
     }
+
+
+def context(found: Context) -> dict[str, Any]:
+    """Return a block for a prompt as JSON holds it, with the search behind it, whose hits are among the items."""
+    search = {name: value for name, value in result(found.found).items() if name not in ("query", "hits")}
+    fields = ("query", "text", "format", "tokens", "max_tokens", "tokeniser", "items", "duplicates", "left_out")
+    return {name: record(getattr(found, name)) for name in fields} | {"search": search}
 
 
 def record(value: Any) -> Any:

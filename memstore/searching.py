@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 import regex
 
-from memstore import checks, filters, fusion, keyword, memories
+from memstore import checks, filters, fusion, keyword, memories, surroundings
 from memstore.analysis import Analyser, fold, whole_word
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
@@ -36,6 +36,7 @@ class Searcher:
     ) -> None:
         self._database = database
         self._ranking = ranking
+        self._serving = serving
         self._gatherer = Gatherer(analyser, serving, recogniser)
 
     def search(self, question: Question) -> SearchResult:
@@ -87,6 +88,10 @@ class Searcher:
             relevance=float(relevance[chosen if len(chosen) else fused.order].max(initial=0.0)),
             withheld=len(fused.order) - len(likely),
         )
+
+    def around(self, found: SearchResult, chosen: filters.Filter, *, neighbours: bool) -> surroundings.Surroundings:
+        """Return what stands round the hits of a search with a filter, the memories beside them only when asked for."""
+        return surroundings.read(self._database, self._serving, found, chosen, neighbours=neighbours)
 
     def gather(
         self,

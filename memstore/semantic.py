@@ -225,6 +225,17 @@ def vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Sequence[int
     return np.frombuffer(b"".join(vector for (vector,) in rows), dtype=np.float32).reshape(-1, space.dimensions)
 
 
+def by_passage(conn: apsw.Connection, space: StoredSpace, memory_ids: Iterable[int]) -> dict[int, Vector]:
+    """Return the vectors, float32 of shape (dimensions,), of all passages of some memories, by the passage's id."""
+    rows = all_rows(
+        conn,
+        "SELECT p.id, v.embedding FROM json_each(?) j CROSS JOIN passages p ON p.memory_id = j.value"
+        f" CROSS JOIN {space.table} v ON v.rowid = p.id",
+        (json.dumps(list(memory_ids)),),
+    )
+    return {passage_id: np.frombuffer(vector, dtype=np.float32) for passage_id, vector in rows}
+
+
 def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
     """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
     stored = one_value(conn, "SELECT background FROM embedders WHERE id = ?", (space.id,)) or b""

@@ -42,6 +42,22 @@ class Spaces:
             emptied = not spaces and semantic.had_any(conn)
         return self._serving.unavailable() or NO_SPACE if emptied else self._serving.describe(spaces)
 
+    def counting(self, name: str) -> tuple[str, Callable[[str], int]] | None:
+        """Return a model's own name and its count of a passage's tokens, with what it puts round it.
+
+        `name` is that of a space, of its model, or `model` for the first space; None where there is none. Raises
+        `EmbedderError` when the model can't be had or counts nothing.
+        """
+        with self._database.read() as conn:
+            there = semantic.spaces(conn)
+        space = next((one for one in there if name in ("model", one.name, one.model_id)), None)
+        if space is None:
+            return None
+        count = getattr(self._serving.model(space, self._serving.wait).opened(), "count_tokens", None)
+        if count is None:
+            raise EmbedderError(f"the embedder {space.model_id} does not count tokens")
+        return space.model_id, lambda text: count([text])[0]
+
     def waiting(self, conn: apsw.Connection) -> tuple[str, ...]:
         """Return the model that every passage waits for, in a file where it could not make its first vector yet."""
         if self._database.vectors_unavailable is not None or semantic.had_any(conn):

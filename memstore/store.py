@@ -12,7 +12,9 @@ from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 import apsw
 
 from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
+from memstore import context as contexts
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
+from memstore.context import DIVERSITY, GivenTokeniser, Order
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Given
 from memstore.entities import Recogniser
@@ -26,6 +28,7 @@ from memstore.profiles import Profiles
 from memstore.ranking import Ranking
 from memstore.ranking import checked as ranking_of
 from memstore.records import (
+    Context,
     Entity,
     ImportReport,
     Match,
@@ -356,6 +359,77 @@ class MemoryStore:
         if not rerank:
             return found
         return dataclasses.replace(found, skipped={**found.skipped, "rerank": "this version has no second stage"})
+
+    def context(
+        self,
+        query: str,
+        *,
+        max_tokens: int = 2000,
+        tokeniser: GivenTokeniser = None,
+        format: str = "xml",
+        order: Order = "relevance",
+        k: int | None = None,
+        neighbours: bool = True,
+        diversity: float = DIVERSITY,
+        min_relevance: float | None = None,
+        profile: str = "default",
+        weights: Weights | Mapping[str, float] | None = None,
+        fusion: str | None = None,
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+    ) -> Context:
+        """Return the memories that answer `query` best as one block of text for a prompt, within `max_tokens`.
+
+        `tokeniser` counts: a function of a text that returns how many tokens it has, or the tokens; or a name:
+        `tokenizers:PATH/tokenizer.json`, `tiktoken:cl100k_base` (only when its file is here already: nothing is
+        downloaded), `model` (the store's own embedder, with what it puts round a passage), or, when left out,
+        `estimate`, which knows no vocabulary and counts rather too many than too few. The block as a whole is counted
+        and never has more. Without room for one passage, or when nothing is found, its text is empty.
+
+        Of a long memory the passages that answer are taken; what a better passage says already, word for word or by
+        its vector, is left out. `diversity` in [0, 1] prefers passages unlike those chosen before to better ones
+        (maximal marginal relevance). With `neighbours` what room is left goes to the memories beside those chosen in
+        their threads, where they pass the filters. `k` is the most memories that are searched for, as many as may fit
+        when left out.
+
+        `format` is `xml`, `markdown`, `plain` or `json`. Each begins by saying that these are data and no
+        instructions, gives the id, local date and author of each passage, and is fenced and escaped so that no memory
+        can end it or pass for another; controls and what is invisible are taken out of it. `order` is of the block
+        alone: by `relevance`, or by `time`. The other arguments are those of `search`. The same store and arguments
+        give the same block. Raises `InvalidInputError` on any argument that means nothing, and when the tokeniser
+        fails or gives no count.
+        """
+        plan = contexts.plan(
+            max_tokens=max_tokens,
+            tokeniser=contexts.tokeniser(tokeniser, self.spaces.counting),
+            format=format,
+            order=order,
+            k=k,
+            neighbours=neighbours,
+            diversity=diversity,
+        )
+        found = self.search(
+            query,
+            plan.k,
+            profile=profile,
+            weights=weights,
+            fusion=fusion,
+            min_relevance=min_relevance,
+            namespace=namespace,
+            tags=tags,
+            where=where,
+            after=after,
+            before=before,
+            thread=thread,
+            author=author,
+        )
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
+        return contexts.build(found, self.searcher.around(found, chosen, neighbours=plan.neighbours), plan)
 
     def entities(self, *, limit: int = 50) -> builtins.list[Entity]:
         """Return the entities that most memories mention, with how many do."""

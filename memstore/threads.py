@@ -42,11 +42,17 @@ def beside(conn: apsw.Connection, at: Place | None) -> tuple[int, ...]:
     """Return the memories up to `REACH` before and after a place in its thread, in their order."""
     if at is None:
         return ()
+    before, after = sides(conn, at)
+    return (*before, *after)
+
+
+def sides(conn: apsw.Connection, at: Place) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the memories up to `REACH` before a place in its thread, and those after it, each in their order."""
     values = (at.namespace, at.thread, at.position, at.memory_id, REACH)
     columns = "SELECT id FROM memories WHERE namespace = ? AND thread = ?"
     before = all_rows(conn, f"{columns} AND (position, id) < (?, ?) ORDER BY position DESC, id DESC LIMIT ?", values)
     after = all_rows(conn, f"{columns} AND (position, id) > (?, ?) ORDER BY position, id LIMIT ?", values)
-    return tuple(memory_id for (memory_id,) in (*before[::-1], *after))
+    return tuple(one for (one,) in before[::-1]), tuple(one for (one,) in after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

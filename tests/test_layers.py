@@ -16,7 +16,7 @@ from memstore.database import schema
 PACKAGE = Path(memstore.__file__).parent
 # From the bottom up; a module imports only from layers below its own, so that those of one layer are strangers.
 LAYERS = [
-    {"errors", "records"},
+    {"cleaning", "errors", "records"},
     {"database"},
     {"analysis", "passages"},
     {"checks", "lexicon", "threads"},
@@ -24,12 +24,12 @@ LAYERS = [
     {"keyword", "semantic", "entities", "fusion"},
     {"memories", "profiles", "serving"},
     {"making", "asking", "background", "evaluation", "exchange"},
-    {"filling", "planning", "tuning"},
+    {"filling", "planning", "surroundings", "tuning"},
     {"spaces"},
     {"writing"},
     {"gathering", "terms"},
     {"searching"},
-    {"transfer"},
+    {"context", "transfer"},
     {"store", "render"},
     {"demo"},
     {"cli"},

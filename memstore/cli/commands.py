@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from memstore import __version__, render
+from memstore.cli.context import context
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
@@ -323,6 +324,7 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
         render.table(None, render.analysis(found))
 
 
+cli.add_command(context)
 cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)

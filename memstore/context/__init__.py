@@ -1,0 +1,22 @@
+"""What is remembered of a query as one block for a prompt: chosen, fenced, and never above its tokens."""
+
+from memstore.context.building import Plan, build, plan
+from memstore.context.formats import FORMATS, entry
+from memstore.context.packing import DIVERSITY, ORDERS, Order
+from memstore.context.tokenisers import NAMES, GivenTokeniser, Tokeniser, estimate, tokeniser
+
+__all__ = [
+    "DIVERSITY",
+    "FORMATS",
+    "NAMES",
+    "ORDERS",
+    "GivenTokeniser",
+    "Order",
+    "Plan",
+    "Tokeniser",
+    "build",
+    "entry",
+    "estimate",
+    "plan",
+    "tokeniser",
+]

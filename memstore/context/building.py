@@ -1,0 +1,173 @@
+"""From the hits of a search to a block for a prompt."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import regex
+
+from memstore import checks
+from memstore.analysis import fold, whole_word
+from memstore.context.formats import FORMATS, entry
+from memstore.context.packing import ORDERS, Block, Candidate, Distinct, Order
+from memstore.context.tokenisers import Tokeniser
+from memstore.records import Context, ContextItem, Hit, Memory, Passage, SearchResult
+from memstore.surroundings import Stretch, Surroundings
+
+# An item with its source is hardly shorter: as many are looked for as may fit, but not more than a search gives well.
+_SHORTEST = 20
+_FEWEST, _MOST = 50, 500
+# A further passage of a memory answers too when it is at least half as good as the best one.
+_WORTH = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What kind of block is wanted, checked; `k` is how many memories are searched for."""
+
+    max_tokens: int
+    tokeniser: Tokeniser
+    format: str
+    order: Order
+    k: int
+    neighbours: bool
+    diversity: float
+
+
+def plan(
+    *, max_tokens: Any, tokeniser: Tokeniser, format: Any, order: Any, k: Any, neighbours: bool, diversity: Any
+) -> Plan:
+    """Return a plan of what a caller gave, or raise `InvalidInputError`."""
+    most = checks.whole("max_tokens", max_tokens, least=1)
+    return Plan(
+        max_tokens=most,
+        tokeniser=tokeniser,
+        format=checks.one_of("format", format, FORMATS),
+        order=cast(Order, checks.one_of("order", order, ORDERS)),
+        k=min(_MOST, max(_FEWEST, math.ceil(most / _SHORTEST))) if k is None else checks.whole("k", k, least=1),
+        neighbours=bool(neighbours),
+        diversity=checks.share("diversity", diversity),
+    )
+
+
+def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
+    """Return the best of what was found as a block within its tokens.
+
+    First the passages that answer, then, where there is room, the memories beside those in their threads.
+    """
+    distinct = Distinct(around.chance)
+    block = Block(FORMATS[plan.format], plan.tokeniser.count, plan.max_tokens, plan.order)
+    passages = sorted(_passages(found, around), key=lambda one: (-one.score, one.rank, one.passage.start))
+    answers = distinct.ordered(passages, plan.diversity)
+    block.fill(answers)
+    if plan.neighbours:
+        beside = list(_neighbours(block.items, {hit.memory.id for hit in found}, around))
+        # Of equal scores they keep their order, the nearest to the best first.
+        block.fill(distinct.ordered(beside, 0.0, block.items))
+    items = tuple(
+        ContextItem(
+            memory=one.memory,
+            passage=one.passage,
+            reason=one.reason,
+            rank=None if one.near else one.rank,
+            relevance=one.relevance,
+            tokens=block.cost(one),
+        )
+        for one in block.items
+    )
+    return Context(
+        query=found.query,
+        text=block.text,
+        format=plan.format,
+        tokens=block.tokens,
+        max_tokens=plan.max_tokens,
+        tokeniser=plan.tokeniser.name,
+        items=items,
+        found=found,
+        duplicates=distinct.dropped,
+        left_out=len(answers) - sum(one.reason == "hit" for one in items),
+    )
+
+
+def _passages(found: SearchResult, around: Surroundings) -> Iterator[Candidate]:
+    """Yield what may answer: the best passage of each hit, and those others of it that answer by themselves."""
+    for hit in found:
+        whole = Passage(start=0, stop=len(hit.memory.text), text=hit.memory.text)
+        best = hit.passage or whole
+        own = around.stretches.get(hit.memory.id, ())
+        vector = next((one.vector for one in own if _span(one.passage) == _span(best)), None)
+        yield _candidate(hit.memory, Stretch(passage=best, vector=vector), hit.rank, hit.relevance, score=hit.score)
+        if len(own) < 2:
+            continue
+        signal = next((name for name in found.spaces[:1] if name in hit.signals), "semantic")
+        words = [whole_word(fold(word)) for word in hit.terms]
+        taken = [best]
+        for one in sorted(own, key=lambda one: (-(one.similarity or 0.0), one.passage.start)):
+            score = _alone(hit, one, signal, words)
+            # What a model reads in pieces is there whole as well.
+            if score >= _WORTH * hit.score and not any(_overlap(one.passage, other) for other in taken):
+                taken.append(one.passage)
+                yield _candidate(hit.memory, one, hit.rank, hit.relevance, score=score)
+
+
+def _alone(hit: Hit, stretch: Stretch, signal: str, words: Sequence[regex.Pattern[str]]) -> float:
+    """Return the score of a hit if a passage were all of it.
+
+    Of the keyword signal it keeps the share of the hit's words that the passage holds; of the space that the passages
+    are compared in it has what its own cosine gives on the scale of the hit's.
+    """
+    score = hit.score
+    keyword, near = hit.signals.get("keyword"), hit.signals.get(signal)
+    if keyword is not None:
+        text = fold(stretch.passage.text)
+        held = sum(word.search(text) is not None for word in words)
+        score -= keyword.contribution * (1 - held / max(1, len(words)))
+    if near is not None:
+        own = 0.0
+        if stretch.similarity is not None and near.zero is not None and near.one is not None:
+            own = (stretch.similarity - near.zero) / (near.one - near.zero) * near.weight
+        score -= max(0.0, near.contribution - own)
+    return score
+
+
+def _neighbours(items: Sequence[Candidate], found: set[int], around: Surroundings) -> Iterator[Candidate]:
+    """Yield the memories beside those in the block that were not found themselves, the nearest of all first."""
+    best = list({one.memory.id: one for one in reversed(items)}.values())[::-1]
+    seen = set(found)
+    for near in range(max(map(len, around.beside.values()), default=0)):
+        for one in best:
+            beside = around.beside.get(one.memory.id, ())
+            if near < len(beside) and beside[near] not in seen:
+                seen.add(beside[near])
+                memory = around.memories[beside[near]]
+                own = around.stretches.get(memory.id, ())
+                whole = Stretch(passage=Passage(start=0, stop=len(memory.text), text=memory.text))
+                stretch = max(own, key=lambda each: each.similarity or 0.0, default=whole)
+                yield _candidate(memory, stretch, one.rank, one.relevance, near=near + 1)
+
+
+def _candidate(
+    memory: Memory, stretch: Stretch, rank: int, relevance: float, *, score: float = 0.0, near: int = 0
+) -> Candidate:
+    day = memory.created_at.astimezone().date().isoformat()
+    return Candidate(
+        memory=memory,
+        passage=stretch.passage,
+        entry=entry(memory.id, day, memory.author, stretch.passage.text),
+        rank=rank,
+        relevance=relevance,
+        score=score,
+        near=near,
+        vector=stretch.vector,
+    )
+
+
+def _span(passage: Passage) -> tuple[int, int]:
+    return passage.start, passage.stop
+
+
+def _overlap(one: Passage, other: Passage) -> bool:
+    """Say whether two passages share more than the sentence that joins them."""
+    shared = min(one.stop, other.stop) - max(one.start, other.start)
+    return 2 * shared > min(one.stop - one.start, other.stop - other.start)

@@ -1,0 +1,162 @@
+"""What counts tokens: a function, a tokeniser that is here, or an estimate; nothing is fetched."""
+
+import math
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstore import InvalidInputError
+from memstore.context import estimate, tokeniser
+
+
+def no_model(name):
+    return None
+
+
+def counts(given, text, model=no_model):
+    return tokeniser(given, model).count(text)
+
+
+def test_a_function_counts_or_gives_the_tokens():
+    """A function may return a number, of Python's or numpy's, or a sequence of tokens."""
+    assert counts(len, "four") == 4
+    assert counts(str.split, "one two three") == 3
+    assert counts(lambda text: np.int64(len(text)), "four") == 4
+    assert counts(lambda text: np.zeros(5), "four") == 5
+    assert counts(lambda text: float(len(text)), "four") == 4
+    assert tokeniser(len, no_model).name == "len"
+
+
+@pytest.mark.parametrize(
+    "answer", [-1, 1.5, math.nan, math.inf, None, True, "12", b"12", {}.get], ids=lambda one: repr(one)[:12]
+)
+def test_no_count_is_refused(answer):
+    """What is no whole number from 0 on, and no tokens, is refused with the name and the value."""
+    with pytest.raises(InvalidInputError, match=r"tokeniser <lambda> returned .* whole number"):
+        counts(lambda text: answer, "text")
+
+
+def test_a_tokeniser_that_fails_is_told():
+    """What a tokeniser raises becomes one sentence with its reason."""
+
+    def broken(text):
+        raise RuntimeError("no vocabulary")
+
+    with pytest.raises(InvalidInputError, match="the tokeniser broken failed .*no vocabulary"):
+        counts(broken, "text")
+
+
+@pytest.mark.parametrize("given", [7, "", "gpt", "tokenizers:", "tiktoken:", ["len"]])
+def test_what_is_no_tokeniser_is_refused(given):
+    """A name that means nothing, or another value, is refused with the names that there are."""
+    with pytest.raises(InvalidInputError, match="estimate, model, tokenizers:PATH"):
+        tokeniser(given, no_model)
+
+
+def test_a_tokenizer_file_counts_exactly(minilm):
+    """tokenizers:PATH counts what that tokenizer makes of the whole text, without marks, cuts or filling."""
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    plain.no_truncation()
+    plain.no_padding()
+    for text in ("", "a", "The invoice is overdue. " * 300):
+        expected = len(plain.encode(text, add_special_tokens=False).ids)
+        assert counts(f"tokenizers:{minilm / 'tokenizer.json'}", text) == expected
+        assert counts(f"tokenizers:{minilm}", text) == expected
+    assert counts(f"tokenizers:{minilm}", "The invoice is overdue. " * 300) > 512
+
+
+def test_a_tokenizer_file_that_is_none_is_refused(tmp_path):
+    """A path without a file, and a file that is no tokenizer, are told apart."""
+    if find_spec("tokenizers") is None:
+        pytest.skip("the library tokenizers is not installed")
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        tokeniser(f"tokenizers:{tmp_path / 'none.json'}", no_model)
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"is no tokenizer\.json"):
+        tokeniser(f"tokenizers:{tmp_path}", no_model)
+
+
+def test_tiktoken_is_not_let_download(monkeypatch, tmp_path):
+    """An encoding that is not in the cache is refused before anything is fetched, and its loader left as it was."""
+    load = pytest.importorskip("tiktoken.load")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    before = load.read_file
+    with pytest.raises(InvalidInputError, match="cl100k_base is not in .* downloads nothing"):
+        tokeniser("tiktoken:cl100k_base", no_model)
+    assert load.read_file is before
+    with pytest.raises(InvalidInputError, match="tiktoken has no encoding 'klingon'"):
+        tokeniser("tiktoken:klingon", no_model)
+
+
+def test_tiktoken_counts_with_an_encoding_that_is_here(monkeypatch):
+    """An encoding that tiktoken has loaded counts, and a special token's name in a memory is text like any other."""
+    tiktoken = pytest.importorskip("tiktoken")
+    from tiktoken import registry
+
+    tiny = tiktoken.Encoding(
+        name="tiny",
+        pat_str=r"\w+|\W",
+        mergeable_ranks={bytes([one]): one for one in range(256)},
+        special_tokens={"<|endoftext|>": 256},
+    )
+    monkeypatch.setitem(registry.ENCODINGS, "cl100k_base", tiny)
+    assert counts("tiktoken:cl100k_base", "abc") == 3
+    assert counts("tiktoken:cl100k_base", "<|endoftext|>") == 13
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    """Without the library the name is refused with what to install."""
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InvalidInputError, match="pip install tiktoken"):
+        tokeniser("tiktoken:cl100k_base", no_model)
+    with pytest.raises(InvalidInputError, match="pip install tokenizers"):
+        tokeniser("tokenizers:x", no_model)
+
+
+def test_the_stores_own_model_counts(real):
+    """`model` and the model's own name count as the embedder of the store does."""
+    real.add("Tea is ready.")
+    name = real.spaces.list()[0].model_id
+    found = [real.context("tea", tokeniser=given) for given in ("model", name)]
+    assert {one.tokeniser for one in found} == {name}
+    assert found[0].tokens == found[1].tokens > 20
+
+
+def test_a_model_that_counts_nothing_is_told(fake):
+    """A store whose embedder offers no count says so by the embedder's name; one without a space knows none."""
+    with pytest.raises(InvalidInputError, match="the tokeniser 'model' is unknown"):
+        fake.context("tea", tokeniser="model")
+    fake.add("Tea is ready.")
+    with pytest.raises(InvalidInputError, match="the tokeniser model can't be had: the embedder fake does not count"):
+        fake.context("tea", tokeniser="model")
+
+
+def test_the_estimate_is_what_is_documented():
+    """Four letters, two with accents, two digits, any other character, half an emoji: one token each."""
+    texts = {"": 0, "tea": 1, "teapot": 2, "é": 1, "água": 2, "2026": 2, "a b": 2, "\n": 1, "银行": 2, "🙂": 2, "a-b": 3}
+    assert {text: estimate(text) for text in texts} == texts
+
+
+@given(st.text(), st.text())
+def test_the_estimate_never_falls_when_lines_are_added(first, second):
+    """A text with another line behind it has no fewer tokens than each of the two."""
+    assert estimate(f"{first}\n{second}") >= max(estimate(first), estimate(second))
+
+
+def test_the_estimate_rarely_undercounts(minilm, judged):
+    """Of real memories in English a real tokenizer has more tokens than the estimate in at most one of a hundred."""
+    import json
+
+    count = tokeniser(f"tokenizers:{minilm}", no_model).count
+    lines = Path(judged / "locomo-dev" / "docs.jsonl").read_text(encoding="utf-8").splitlines()[:1000]
+    texts = [json.loads(line)["text"] for line in lines]
+    assert len(texts) > 500
+    assert sum(count(text) > estimate(text) for text in texts) <= len(texts) / 100
