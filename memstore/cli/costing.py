@@ -106,7 +106,8 @@ def _show(found: "Costs", place: Place, html: Path | None) -> None:
         render.table(*fitting(*cost_rows(found), LEAST_TOLD))
         if found.equal:
             header, rows = equal_rows(found)
-            click.echo(f"\ntokens a question for a recall of {', '.join(header[:-1])}")
+            click.echo("")
+            say(f"tokens a question for a recall of {', '.join(header[:-1])}")
             render.table(*fitting(header, rows, header[:-1]))
         if found.projection is not None:
             click.echo("\nmillions of tokens" + ("" if found.projection.plan.price is None else ", and their price"))
