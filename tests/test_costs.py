@@ -310,6 +310,15 @@ def test_few_questions_are_said_to_be_few():
     assert said[3].endswith("that takes about 73 questions or more, and these are 2.")
 
 
+def test_equal_recall_is_in_the_verdict():
+    """The verdict compares tokens at the highest recall that fused search reaches, and names the ways that do not."""
+    found = told(context=lambda *_: made(1, 2))
+    level = [one for one in found.equal if "fused" in one.tokens][-1]
+    said = next(one for one in found.verdict if one.startswith(f"For {level.recall:.0%} of the evidence"))
+    assert f"fused {level.tokens['fused']:,.0f}" in said
+    assert said.endswith("; not reached by context.")
+
+
 def test_the_window_is_in_the_verdict():
     """Everything that a window cuts is said to be cut, and how much evidence is left."""
     said = " ".join(told(window=5).verdict)

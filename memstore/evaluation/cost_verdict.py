@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
 
-from memstore.evaluation.cost_report import CostRun, EqualRecall, Projection
+from memstore.evaluation.cost_report import CostRun, EqualRecall, Projection, ways
 from memstore.evaluation.measures import Estimate, Values
 from memstore.evaluation.verdict import MATTERS, Compared, compared, few, interval
 
@@ -32,7 +32,7 @@ def sentences(
         _everything(runs[0], window),
         _context(runs, recalls),
         _cheapest(found, reference, questions),
-        _equal(equal),
+        _equal(equal, runs, reference),
         _projected(projection, reference, found),
         interval(questions),
     ]
@@ -125,16 +125,19 @@ def _cheapest(found: tuple[CostRun, Compared | None] | None, reference: CostRun,
     return f"No cheaper way is shown to be as good as {best}."
 
 
-def _equal(equal: Sequence[EqualRecall]) -> str:
-    if not equal:
+def _equal(equal: Sequence[EqualRecall], runs: Sequence[CostRun], reference: CostRun) -> str:
+    reached = [one for one in equal if reference.way in one.tokens]
+    if not reached:
         return ""
-    # The highest recall of those that most ways reach says most.
-    most = max(len(one.tokens) for one in equal)
-    level = [one for one in equal if len(one.tokens) == most][-1]
+    level = reached[-1]
     told = ", ".join(
         f"{way} {tokens:,.0f}" for way, tokens in sorted(level.tokens.items(), key=lambda pair: (pair[1], pair[0]))
     )
-    return f"For {level.recall:.0%} of the evidence the ways take, in tokens a question: {told}."
+    short = ", ".join(way for way in ways(runs) if way not in level.tokens)
+    return (
+        f"For {level.recall:.0%} of the evidence the ways take, in tokens a question: {told}"
+        f"{f'; not reached by {short}' if short else ''}."
+    )
 
 
 def _projected(projection: Projection | None, reference: CostRun, found: tuple[CostRun, Compared | None] | None) -> str:
