@@ -191,6 +191,36 @@ def test_measuring_says_when_there_are_no_sets(tmp_path, script):
     assert "skipped" in run(script, str(tmp_path), cwd=tmp_path).stderr
 
 
+def test_context_shows_evidence_beside_brute_force(tmp_path):
+    """For each number of tokens the evidence inside is shown, in one store and in each scope, beside everything."""
+    options = (str(collection(tmp_path / "set")), "--embedder", "none", "--store", "kept.db")
+    said = run("context.py", *options, "--runs", "runs", cwd=tmp_path).stdout
+    assert len(re.findall(r"^ +\d+ tokens: all evidence 1\.000, evidence 1\.000;", said, re.MULTILINE)) == 8
+    assert len(re.findall(r"^  everything: \d+ tokens a question", said, re.MULTILINE)) == 2
+    assert len(re.findall(r"tokens of it: all evidence 1\.000 \(its end\), 1\.000", said)) == 8
+    assert ranked(tmp_path / "runs" / "set-context-scoped-500.run.jsonl") == {"a/q": ["a/1"], "b/q": ["b/1"]}
+
+
+def test_context_compares_the_estimate(tmp_path, minilm):
+    """With --tokens it says how often the estimate has fewer tokens than a tokeniser that is here."""
+    options = (
+        str(collection(tmp_path / "set")),
+        "--embedder",
+        "none",
+        "--tokens",
+        "--tokeniser",
+        f"tokenizers:{minilm}",
+    )
+    said = run("context.py", *options, cwd=tmp_path).stdout
+    assert re.search(r"2 memories: fewer in [\d.]+%, estimate / count [\d.]+ to [\d.]+", said)
+    assert re.search(r"\d+ blocks: fewer in", said)
+
+
+def test_context_says_when_the_set_is_absent(tmp_path):
+    """Without the judged set the example skips with a message."""
+    assert "skipped" in run("context.py", str(tmp_path), cwd=tmp_path).stderr
+
+
 def test_demo_evaluation_says_what_the_intervals_allow():
     """The 72 questions about the demo's notes are asked, and each claim is answered by its interval."""
     questions = [json.loads(line) for line in (EXAMPLES / "demo_questions.jsonl").read_text("utf-8").splitlines()]

@@ -14,7 +14,7 @@ from memstore import InvalidInputError
 from memstore.context import estimate, tokeniser
 
 
-def no_model(name):
+def no_model(_):
     return None
 
 
@@ -27,7 +27,7 @@ def test_a_function_counts_or_gives_the_tokens():
     assert counts(len, "four") == 4
     assert counts(str.split, "one two three") == 3
     assert counts(lambda text: np.int64(len(text)), "four") == 4
-    assert counts(lambda text: np.zeros(5), "four") == 5
+    assert counts(lambda _: np.zeros(5), "four") == 5
     assert counts(lambda text: float(len(text)), "four") == 4
     assert tokeniser(len, no_model).name == "len"
 
@@ -38,16 +38,16 @@ def test_a_function_counts_or_gives_the_tokens():
 def test_no_count_is_refused(answer):
     """What is no whole number from 0 on, and no tokens, is refused with the name and the value."""
     with pytest.raises(InvalidInputError, match=r"tokeniser <lambda> returned .* whole number"):
-        counts(lambda text: answer, "text")
+        counts(lambda _: answer, "text")
 
 
 def test_a_tokeniser_that_fails_is_told():
     """What a tokeniser raises becomes one sentence with its reason."""
 
-    def broken(text):
+    def broken(_):
         raise RuntimeError("no vocabulary")
 
-    with pytest.raises(InvalidInputError, match="the tokeniser broken failed .*no vocabulary"):
+    with pytest.raises(InvalidInputError, match=r"the tokeniser broken failed .*no vocabulary"):
         counts(broken, "text")
 
 
@@ -88,7 +88,7 @@ def test_tiktoken_is_not_let_download(monkeypatch, tmp_path):
     load = pytest.importorskip("tiktoken.load")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     before = load.read_file
-    with pytest.raises(InvalidInputError, match="cl100k_base is not in .* downloads nothing"):
+    with pytest.raises(InvalidInputError, match=r"cl100k_base is not in .* downloads nothing"):
         tokeniser("tiktoken:cl100k_base", no_model)
     assert load.read_file is before
     with pytest.raises(InvalidInputError, match="tiktoken has no encoding 'klingon'"):
@@ -114,7 +114,7 @@ def test_tiktoken_counts_with_an_encoding_that_is_here(monkeypatch):
 def test_a_missing_library_is_named(monkeypatch):
     """Without the library the name is refused with what to install."""
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match="pip install tiktoken"):
         tokeniser("tiktoken:cl100k_base", no_model)
     with pytest.raises(InvalidInputError, match="pip install tokenizers"):
@@ -141,7 +141,19 @@ def test_a_model_that_counts_nothing_is_told(fake):
 
 def test_the_estimate_is_what_is_documented():
     """Four letters, two with accents, two digits, any other character, half an emoji: one token each."""
-    texts = {"": 0, "tea": 1, "teapot": 2, "é": 1, "água": 2, "2026": 2, "a b": 2, "\n": 1, "银行": 2, "🙂": 2, "a-b": 3}
+    texts = {
+        "": 0,
+        "tea": 1,
+        "teapot": 2,
+        "é": 1,
+        "água": 2,
+        "2026": 2,
+        "a b": 2,
+        "\n": 1,
+        "银行": 2,
+        "🙂": 2,
+        "a-b": 3,
+    }
     assert {text: estimate(text) for text in texts} == texts
 
 

@@ -58,7 +58,9 @@ def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
     """
     distinct = Distinct(around.chance)
     block = Block(FORMATS[plan.format], plan.tokeniser.count, plan.max_tokens, plan.order)
-    passages = sorted(_passages(found, around), key=lambda one: (-one.score, one.rank, one.passage.start))
+    # What has nothing to be seen in it tells nothing.
+    seen = (one for one in _passages(found, around) if one.entry.text)
+    passages = sorted(seen, key=lambda one: (-one.score, one.rank, one.passage.start))
     answers = distinct.ordered(passages, plan.diversity)
     block.fill(answers)
     if plan.neighbours:

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TypeAlias
-from xml.sax.saxutils import escape
 
 from memstore.cleaning import plain
 
@@ -44,8 +44,8 @@ def xml(entries: Sequence[Entry]) -> str:
     """Write well-formed XML, every text and attribute escaped."""
     lines = [f'<memories note="{NOTE}">']
     for one in entries:
-        by = "" if one.author is None else f' author="{escape(one.author, {chr(34): "&quot;"})}"'
-        lines.append(f'<memory id="{one.id}" date="{one.date}"{by}>{escape(one.text)}</memory>')
+        by = "" if one.author is None else f' author="{escape(one.author)}"'
+        lines.append(f'<memory id="{one.id}" date="{one.date}"{by}>{escape(one.text, quote=False)}</memory>')
     return "\n".join([*lines, "</memories>"])
 
 
