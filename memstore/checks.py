@@ -228,6 +228,14 @@ def share(field: str, value: Any) -> float:
     return float(value)
 
 
+def amount(field: str, value: Any) -> float:
+    """Return a number above 0 of what is counted or paid, or refuse it."""
+    value = native(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_NUMBER:
+        raise InvalidInputError(f"{field} is {brief(value)}; give a number above 0, at most {LARGEST_NUMBER:,}.")
+    return float(value)
+
+
 def identifier(value: Any) -> int:
     """Return a memory's id as Python's own number, or refuse it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

@@ -1,18 +1,17 @@
 """`memstore eval`: what a file's answers to judged questions are worth, and what is worth its cost here."""
 
 import dataclasses
-import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memstore import checks, render
+from memstore.cli.costing import CostOptions, cost_options, measure
+from memstore.cli.reporting import check_page, fitting, say
 from memstore.cli.support import Bar, Place, file_options, notice, opened, print_json, progress_bar, read_questions
 from memstore.database import Database
 from memstore.errors import InvalidInputError
@@ -27,7 +26,6 @@ _PROBES = 100
 # Of a larger store some memories, spread over it, are enough to make probes and texts from.
 _MOST_READ, _BLOCKS = 10_000, 10
 _SAY_LEAST = ("MRR@10", "ms", "nDCG@10", "vs best signal", "hit@10")
-_PAGE_BEGINS = b"<!doctype html"
 
 
 @click.command("eval")
@@ -44,6 +42,8 @@ _PAGE_BEGINS = b"<!doctype html"
 @click.option("--html", type=click.Path(path_type=Path), help="Write all of it, with plots, as one page to this file.")
 @click.option("-n", "--namespace", help="Where questions are asked that name no namespace (default: everywhere).")
 @click.option("--limit", type=int, help="The first so many questions alone; of --self, how many (default: 100).")
+@click.option("--tokens", is_flag=True, help="Say instead what prompts cost: everything, searches, and context.")
+@cost_options
 @file_options
 def evaluate(
     place: Place,
@@ -56,6 +56,8 @@ def evaluate(
     html: Path | None,
     namespace: str | None,
     limit: int | None,
+    tokens: bool,
+    **costing: Any,
 ) -> None:
     """Ask judged QUESTIONS (- is standard input) of each signal alone and of all together, and say what follows.
 
@@ -71,11 +73,19 @@ def evaluate(
         raise click.UsageError(f"there is no sweep {sweep!r}; name one of {', '.join(SWEEPS)}.")
     if limit is not None and limit < 1:
         raise click.UsageError(f"--limit is {limit}; give 1 or more.")
+    options = CostOptions(**costing)
+    if tokens and (own or sweep or distractors is not None or distractors_from or by_category):
+        raise click.UsageError("--tokens goes with QUESTIONS of your own, and with no other measurement.")
+    if options.given and not tokens:
+        raise click.UsageError(f"{options.given[0]} goes with --tokens.")
     asked = () if questions is None else _placed(read_questions(questions)[:limit], namespace)
+    if tokens:
+        measure(place, asked, options, html)
+        return
     lines = None if distractors_from is None else read_text(distractors_from).split("\n")
     with opened(place, must_exist=True) as store, progress_bar(place.quiet, "asking") as progress:
         if html is not None:
-            _check_page(html)
+            check_page(html)
         if own:
             asked = _probes(store, namespace, limit)
         texts = _texts(store, distractors, lines)
@@ -108,40 +118,23 @@ def _show(found: "Evaluation", place: Place, *, by_category: bool, html: Path | 
     if place.as_json:
         print_json(render.record(found))
     else:
-        render.table(*_fitting(*rows(found)))
+        render.table(*fitting(*rows(found), _SAY_LEAST))
         if by_category and found.categories:
             click.echo("\nhit@1 by category")
             render.table(*category_rows(found))
         for curve in found.curves:
             click.echo(f"\n{render.one_line(curve.name)}")
             render.table(*curve_rows(curve))
-            _say(curve.note)
+            say(curve.note)
         click.echo("")
         for sentence in found.verdict:
-            _say(sentence)
+            say(sentence)
     if by_category and not found.categories:
         notice("no question names a category.", place.quiet)
     for note in found.notes:
         notice(note, place.quiet)
     if html is not None:
         notice(f"the page is {html}", place.quiet)
-
-
-def _fitting(header: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Return a table without the columns that say least, where a terminal has no room for them beside the names."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        for name in _SAY_LEAST:
-            columns = zip(header, *rows, strict=True)
-            if sum(max(map(len, column)) + 1 for column in columns) <= shutil.get_terminal_size().columns:
-                break
-            kept = [index for index, title in enumerate(header) if title != name]
-            header, rows = [header[index] for index in kept], [[row[index] for index in kept] for row in rows]
-    return header, rows
-
-
-def _say(text: str) -> None:
-    for line in render.paragraph(text):
-        click.echo(line)
 
 
 def _placed(asked: "Sequence[Judged]", namespace: str | None) -> "tuple[Judged, ...]":
@@ -217,21 +210,3 @@ def _copied(store: MemoryStore, place: Place) -> Iterator[MemoryStore]:
             source.close()
         with opened(dataclasses.replace(place, db=copy)) as grown:
             yield grown
-
-
-def _check_page(page: Path) -> None:
-    """Refuse before all questions are asked a page that can't be drawn or written, or would replace another file."""
-    from memstore.evaluation import plots
-
-    plots.require()
-    if page.is_dir():
-        raise InvalidInputError(f"--html is the folder {page}; name a file in it.")
-    if not page.absolute().parent.is_dir():
-        raise InvalidInputError(f"--html: the folder {page.absolute().parent} does not exist; make it first.")
-    if not os.access(page if page.exists() else page.absolute().parent, os.W_OK):
-        raise InvalidInputError(f"--html: {page} can't be written; name a file in a folder that can.")
-    if page.exists():
-        with open(page, "rb") as file:
-            start = file.read(len(_PAGE_BEGINS))
-        if start and start.lower() != _PAGE_BEGINS:
-            raise InvalidInputError(f"--html is {page}, which is there and no HTML page; name another file.")

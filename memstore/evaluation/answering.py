@@ -152,13 +152,20 @@ def _takes_part(name: str, scored: Scored, weights: Weights) -> bool:
     return bool(getattr(weights, name) or (name == "entity" and weights.boost))
 
 
-def alone(gathered: Gathered, name: str) -> Ranked:
+def spaces_of(gathers: Iterable[Gathered]) -> tuple[str, ...]:
+    """Return the embedding spaces that answered any question."""
+    return tuple(
+        dict.fromkeys(one.space for found in gathers for one in found.signals.values() if one.space is not None)
+    )
+
+
+def alone(gathered: Gathered, name: str, *, first: int | None = FIRST) -> Ranked:
     """Return the ids of the first memories by what one signal or space says alone, best first; ties by id."""
     scored = next((one for signal, one in gathered.signals.items() if name in (signal, one.space)), None)
     if scored is None:
         return ()
     order = np.lexsort((gathered.ids, -np.where(scored.evidence, scored.raw, -np.inf)))
-    found: list[int] = gathered.ids[order[(scored.evidence & gathered.eligible)[order]][:FIRST]].tolist()
+    found: list[int] = gathered.ids[order[(scored.evidence & gathered.eligible)[order]][:first]].tolist()
     return found
 
 

@@ -19,6 +19,7 @@ from memstore.evaluation.answering import (
     one_space,
     ranked,
     resolved,
+    spaces_of,
     values,
 )
 from memstore.evaluation.measures import MEASURES, Estimate, Values, differences, estimates
@@ -86,7 +87,7 @@ def evaluate(
     asker.expect(1 + sweeps.rounds(sweep, deep))
     gathers = asker.gather()
     weights = profiles.get(DEFAULT, PROFILES[DEFAULT])
-    spaces = _spaces(gathers)
+    spaces = spaces_of(gathers)
     ways = list(_ways(gathers, weights, profiles, spaces))
     found = {way.name: values(asked, map(way.rank, gathers)) for way in ways}
     best = _best({way.name: found[way.name] for way in ways if way.kind == "signal"})
@@ -113,13 +114,6 @@ def evaluate(
             for name in dict.fromkeys((DEFAULT, KEYWORD, vectors))
             if name in found
         },
-    )
-
-
-def _spaces(gathers: Sequence[Gathered]) -> tuple[str, ...]:
-    """Return the embedding spaces that answered any question."""
-    return tuple(
-        dict.fromkeys(one.space for found in gathers for one in found.signals.values() if one.space is not None)
     )
 
 

@@ -1,9 +1,10 @@
-"""A finished evaluation as one HTML page that needs nothing else: no script, no network, light and dark."""
+"""A finished evaluation, or what prompts cost, as one HTML page that needs nothing else: no script, no network."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from memstore.evaluation import plots
+from memstore.evaluation.cost_report import Costs, Projection, equal_rows, projection_rows
 from memstore.evaluation.measures import MEASURES, Estimate
 from memstore.evaluation.plots import COLOURS, Plot, plain
 from memstore.evaluation.report import Curve, Evaluation, Run, milliseconds, short
@@ -48,8 +49,35 @@ def page(evaluation: Evaluation) -> str:
 
     The same evaluation gives the same page. What the caller wrote is text in it, never markup.
     """
+    lead = f"{_questions(evaluation.questions)}; the store’s own search is the run <b>{_text(evaluation.default)}</b>."
+    body = [*_runs(evaluation), *_categories(evaluation), *_plots(evaluation), *_curves(evaluation.curves)]
+    measures = (
+        "hit@k is the share of questions with a right memory among the first k, R@k the mean share of a question’s"
+        " right memories among the first k, MRR@10 the mean of 1 / the rank of the first right one, nDCG@10 that of all"
+        " right ones, the earlier the better. Small numbers are 95 % intervals over the questions: another run whose"
+        " difference has 0 inside its interval is not shown to be better or worse."
+    )
     title = f"memstore evaluation: {plain(evaluation.store)}"
-    questions = _questions(evaluation.questions)
+    return _document(title, lead, evaluation.verdict, body, [*evaluation.notes, measures])
+
+
+def cost_page(costs: Costs) -> str:
+    """Return the page of what prompts cost, with the cost–recall curve, as `page` does."""
+    title = f"memstore, what it saves: {plain(costs.store)}"
+    lead = f"{_questions(costs.questions)}; tokens are those of <b>{_text(costs.tokeniser)}</b>."
+    measures = (
+        "Recall is the mean share of a question’s right memories that are in the prompt, complete the share of"
+        " questions with all of them there, any that with at least one; against is the paired difference in recall to"
+        f" {costs.reference}. Small numbers are 95 % intervals over the questions."
+    )
+    body = [*_cost_plot(costs), *_cost_runs(costs), *_equal(costs)]
+    if costs.projection is not None:
+        body += _projection(costs.projection)
+    return _document(title, lead, costs.verdict, body, [*costs.notes, measures])
+
+
+def _document(title: str, lead: str, verdict: Iterable[str], body: Iterable[str], notes: Iterable[str]) -> str:
+    """Return a whole page; `lead` and `body` are HTML already."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -63,17 +91,16 @@ def page(evaluation: Evaluation) -> str:
             "</head>",
             "<body>",
             f"<header><h1>{escape(title)}</h1>",
-            f"<p>{questions}; the store’s own search is the run <b>{_text(evaluation.default)}</b>.</p></header>",
+            f"<p>{lead}</p></header>",
             "<main>",
             '<section class="verdict" aria-label="Verdict">',
-            *(f"<p>{_text(sentence)}</p>" for sentence in evaluation.verdict),
+            *(f"<p>{_text(sentence)}</p>" for sentence in verdict),
             "</section>",
-            *_runs(evaluation),
-            *_categories(evaluation),
-            *_plots(evaluation),
-            *_curves(evaluation.curves),
+            *body,
             "</main>",
-            *_footer(evaluation),
+            "<footer><h2>Notes</h2><ul>",
+            *(f"<li>{_text(note)}</li>" for note in notes),
+            "</ul></footer>",
             "</body>",
             "</html>\n",
         ]
@@ -162,16 +189,53 @@ def _curves(curves: Sequence[Curve]) -> Iterable[str]:
     yield "</div>"
 
 
-def _footer(evaluation: Evaluation) -> Iterable[str]:
-    yield "<footer><h2>Notes</h2><ul>"
-    yield from (f"<li>{_text(note)}</li>" for note in evaluation.notes)
-    yield (
-        "<li>hit@k is the share of questions with a right memory among the first k, R@k the mean share of a question’s"
-        " right memories among the first k, MRR@10 the mean of 1 / the rank of the first right one, nDCG@10 that of all"
-        " right ones, the earlier the better. Small numbers are 95 % intervals over the questions: another run whose"
-        " difference has 0 inside its interval is not shown to be better or worse.</li>"
+def _cost_plot(costs: Costs) -> Iterable[str]:
+    said = "The higher and the further left, the more of the evidence for less."
+    yield from _figure(plots.costs(costs.runs), said)
+
+
+def _cost_runs(costs: Costs) -> Iterable[str]:
+    certain = costs.questions > 1
+    yield "<h2>Prompts</h2>"
+    yield from _table(
+        "Prompts",
+        ["prompt", "tokens a question", "most", "of everything", "recall", "against", "complete", "any"],
+        [
+            [
+                _text(run.name),
+                f"{run.tokens:,.0f}",
+                f"{run.most:,}",
+                f"{run.of_everything:.1%}",
+                _estimate(run.recall, certain),
+                _estimate(run.against, certain, sign="+"),
+                _estimate(run.complete, certain),
+                _estimate(run.answered, certain),
+            ]
+            for run in costs.runs
+        ],
+        marked=[run.name == costs.reference for run in costs.runs],
     )
-    yield "</ul></footer>"
+
+
+def _equal(costs: Costs) -> Iterable[str]:
+    if costs.equal:
+        yield "<h2>Tokens a question at equal recall</h2>"
+        yield from _name_first("Tokens a question at equal recall", *equal_rows(costs))
+
+
+def _projection(projection: Projection) -> Iterable[str]:
+    plan = projection.plan
+    price = "" if plan.price is None else f", {plan.money(plan.price)} a million tokens"
+    often = f"{plan.sessions_per_month:,.10g} sessions a month, questions in each: {plan.questions_per_session:,.10g}"
+    title = f"{often}{price}"
+    yield f"<h2>{_text(title)}</h2>"
+    yield from _name_first(title, *projection_rows(projection))
+
+
+def _name_first(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Yield a table of texts whose names stand last, as on a terminal."""
+    first, *others = ([_text(row[-1]), *map(_text, row[:-1])] for row in [header, *rows])
+    yield from _table(title, first, others)
 
 
 def _table(

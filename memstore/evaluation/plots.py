@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from memstore.errors import InvalidInputError
+from memstore.evaluation.cost_report import CostKind, CostRun, ways
+from memstore.evaluation.cost_report import curve as points_of
 from memstore.evaluation.measures import Estimate
 from memstore.evaluation.report import Curve, Margins, Overlap, Run, short
 
@@ -57,6 +59,10 @@ _SETTINGS: dict[Any, Any] = {
     "ytick.left": False,
 }
 _WHISKER: dict[str, Any] = {"fmt": "none", "color": COLOURS["ink"][0], "elinewidth": 1, "capsize": 2.5}
+# Of the ways to fill a prompt; those of one kind are told apart by their lines and marks.
+_KINDS: Mapping[CostKind, str] = {"everything": "ink", "signal": "signal", "fusion": "fusion", "context": "rerank"}
+_MARKS = "Dos^vP<>"
+_DASHES = ("-", "--", "-.", ":")
 _VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
 
 
@@ -181,6 +187,47 @@ def curve(found: Curve, measure: str, number: int) -> Plot:
     return Plot(
         title=f"{plain(found.name)}{dashed}", alt=f"{measure} by {plain(found.parameter)}: {told}{dashed}.", svg=svg
     )
+
+
+def costs(runs: Sequence[CostRun]) -> Plot:
+    """Draw the recall of each way to fill a prompt along the tokens it takes, on a scale of powers of ten."""
+    names = ways(runs)
+    lines = {way: [run for run in points_of(runs, way) if run.tokens > 0] for way in names}
+    drawn: list[CostKind] = []
+    with _figure(3.4) as figure:
+        axes = figure.subplots()
+        for number, (way, points) in enumerate(lines.items()):
+            if not points:
+                continue
+            at, found, kind = [run.tokens for run in points], [run.recall for run in points], points[0].kind
+            colour = COLOURS[_KINDS[kind]][0]
+            axes.fill_between(at, [one.low for one in found], [one.high for one in found], color=colour, alpha=0.18)
+            axes.plot(
+                at,
+                [one.value for one in found],
+                color=colour,
+                marker=_MARKS[number % len(_MARKS)],
+                markersize=4,
+                linewidth=1.5,
+                linestyle=_DASHES[drawn.count(kind) % len(_DASHES)],
+                label=_label(way),
+            )
+            if len(points) == 1:
+                axes.errorbar(at, [found[0].value], yerr=_whiskers(found), **_WHISKER)
+            drawn.append(kind)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+        axes.set_ylim(0, 1.03)
+        axes.set_xlabel("tokens a question")
+        axes.set_ylabel("recall, with its 95 % interval")
+        figure.legend(loc="outside upper left", ncols=3, handlelength=1.8, columnspacing=1.2)
+        svg = _drawn(figure, "costs")
+    told = "; ".join(
+        f"{plain(way)} " + ", ".join(f"{_told(run.recall)} at {run.tokens:,.0f} tokens" for run in points)
+        for way, points in lines.items()
+        if points
+    )
+    return Plot(title="Cost–recall curve", alt=f"Recall by tokens a question: {told}.", svg=svg)
 
 
 def require() -> None:

@@ -60,7 +60,7 @@ class Compared:
 
 
 def compared(one: Values, other: Values, *, tries: int = 1) -> Compared:
-    """Return how `one` compares with `other`, arrays of 0 and 1, float64 of shape (questions,).
+    """Return how `one` compares with `other`, arrays of values in [0, 1], float64 of shape (questions,).
 
     A difference is told where its 95 % interval leaves out 0 and, since the interval of a few questions is too narrow,
     an exact sign test of the questions that differ says so too (McNemar, Note on the sampling error of the difference
@@ -89,11 +89,12 @@ def compared(one: Values, other: Values, *, tries: int = 1) -> Compared:
 
 def sentences(facts: Facts, overlap: Overlap | None = None) -> tuple[str, ...]:
     """Return the verdict: on the number of questions, on fusion, weights, a second embedder and a reranker."""
-    said = [_few(len(facts.default)), _hybrid(facts), _overlap(overlap), _weights(facts), _embedder(facts)]
-    return tuple(one for one in [*said, _reranker(facts), _interval(len(facts.default))] if one)
+    said = [few(len(facts.default)), _hybrid(facts), _overlap(overlap), _weights(facts), _embedder(facts)]
+    return tuple(one for one in [*said, _reranker(facts), interval(len(facts.default))] if one)
 
 
-def _few(questions: int) -> str:
+def few(questions: int) -> str:
+    """Return what to know of so few questions, nothing of enough."""
     if questions == 1:
         return "This is one question: it can show that something is broken, never which search is better."
     if questions < FEW:
@@ -104,7 +105,8 @@ def _few(questions: int) -> str:
     return ""
 
 
-def _interval(questions: int) -> str:
+def interval(questions: int) -> str:
+    """Return what an interval is, where there are any."""
     if questions == 1:
         return ""
     return (
