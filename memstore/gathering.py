@@ -34,7 +34,10 @@ Clock: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A checked search: what is asked, of which memories, and how the signals are put together."""
+    """A checked search: what is asked, of which memories, and how the signals are put together.
+
+    `rerank` is how many of the best are read again, `rerank_weight` what that counts for (None: what its model says).
+    """
 
     query: str
     k: int
@@ -48,6 +51,8 @@ class Question:
     min_relevance: float | None = None
     ageing: Ageing | None = None
     sort: Sort = "relevance"
+    rerank: int = 0
+    rerank_weight: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memstore.analysis import STEM_MARK, QueryWord, fold, weight
+from memstore.analysis import STEM_MARK, QueryWord, exact, fold, weight
 from memstore.database import all_rows, fts5_string, one_value
 from memstore.filters import Condition
 from memstore.ranking import Ranking, Values
@@ -32,6 +32,7 @@ class Asked:
 
     `attainable` is what a memory of mean length would score that holds every word once, and `known` the share of it
     that falls to words which the store has; a word that no memory holds counts as one that a single memory does.
+    `importance` is what each word is worth, by its spelling in lower case.
     """
 
     words: tuple[QueryWord, ...]
@@ -39,6 +40,7 @@ class Asked:
     weights: Values
     attainable: float
     known: float
+    importance: Mapping[str, float]
     mean_length: float
     ranking: Ranking
     moment: str
@@ -113,12 +115,13 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
     # No more than there are: an index that names more is damaged, which is said where its rows are read.
     weights = {term: ranking.idf(min(frequencies[term], memories), memories) * weight(term) for term in terms}
     rarest = ranking.idf(1, max(1, memories))
-    there = sum(_attainable(word, weights) for word in words)
-    missing = sum(
-        _attainable(word, {term: rarest * weight(term) for term in word.terms})
+    held = [(word, _attainable(word, weights)) for word in words]
+    absent = [
+        (word, _attainable(word, {term: rarest * weight(term) for term in word.terms}))
         for word in words
         if weights.keys().isdisjoint(word.terms) and not _parted(word, words)
-    )
+    ]
+    there, missing = sum(worth for _, worth in held), sum(worth for _, worth in absent)
     return Asked(
         words=tuple(words),
         terms=terms,
@@ -126,6 +129,7 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
         # Rounded as scores are, so that a memory that has all of it is 1 to the last bit.
         attainable=round(there + missing, 12),
         known=there / (there + missing) if there else 0.0,
+        importance={exact(word.word): worth for word, worth in (*held, *absent)},
         mean_length=length / memories if length else 1.0,
         ranking=ranking,
         moment=moment,

@@ -196,7 +196,8 @@ class Hit:
     `terms` are the words of the query that the memory holds, `neighbour_terms` those that only the memories beside it
     in its thread hold, `entities` the names of the query that it mentions, `passage` the span that answers best.
     `relevance` in [0, 1] is how likely it answers the query at all, by the signals that took part; it means the same
-    for every query, store, fusion method and weights, where `score` only ranks the answers to one.
+    for every query, store, fusion method and weights, where `score` only ranks the answers to one. `first_score` and
+    `first_rank` are those of the first stage, where a second one read the best again; else None.
     """
 
     memory: Memory
@@ -209,10 +210,14 @@ class Hit:
     entities: tuple[str, ...]
     terms: tuple[str, ...]
     neighbour_terms: tuple[str, ...] = ()
+    first_score: float | None = None
+    first_rank: int | None = None
 
     def explain(self) -> str:
         """Return the score as text: a line for each signal, the boost, and what matched."""
         lines = [f"score {self.score:.4f}  relevance {self.relevance:.2f}"]
+        if self.first_rank is not None:
+            lines.append(f"  first stage: score {self.first_score:.4f}, rank {self.first_rank}")
         width = 1 + max(len(name) for name in (*self.signals, "semantic"))
         for name, signal in self.signals.items():
             lines.append(

@@ -1,7 +1,6 @@
 """The search flow: what the signals say, put together, and the best read: one answer from one state of the file."""
 
 import dataclasses
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,17 +8,18 @@ from typing import Any
 
 import apsw
 import numpy as np
-import regex
 
-from memstore import checks, filters, fusion, keyword, memories, surroundings
-from memstore.analysis import Analyser, fold, whole_word
-from memstore.database import Database, all_rows
+from memstore import checks, filters, fusion, keyword, memories, spans, surroundings
+from memstore.analysis import Analyser
+from memstore.database import Database
 from memstore.entities import Recogniser
-from memstore.errors import InvalidInputError
-from memstore.fusion import DEFAULT_FUSION, PROFILES, Ages, Fused, Gathered, Numbers, Scores
-from memstore.gathering import SIGNALS, Gatherer, Question
+from memstore.errors import InvalidInputError, RerankerError
+from memstore.fusion import DEFAULT_FUSION, PROFILES, Ages, Fused, Gathered, Numbers, Reread, Scores
+from memstore.gathering import SIGNALS, Clock, Found, Gatherer, Question
 from memstore.ranking import RANKINGS, Ranking
-from memstore.records import LIKELY, THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
+from memstore.records import LIKELY, THREAD_WORDS, Hit, SearchResult, SignalScore, Weights
+from memstore.rerank import Second, named
+from memstore.rereading import Rereader
 from memstore.serving import Serving
 
 
@@ -33,11 +33,13 @@ class Searcher:
         serving: Serving,
         recogniser: Recogniser | None = None,
         ranking: Ranking = RANKINGS["bm25"],
+        second: Second | None = None,
     ) -> None:
         self._database = database
         self._ranking = ranking
         self._serving = serving
         self._gatherer = Gatherer(analyser, serving, recogniser)
+        self._rereader = Rereader(analyser, second or named(None), serving.wait)
 
     def search(self, question: Question) -> SearchResult:
         """Return the best `k` memories, or the newest `k` of the likely ones.
@@ -56,6 +58,12 @@ class Searcher:
                 fused = fusion.weighed(gathered, question.weights, question.fusion)
                 plain = question.weights == PROFILES["default"] and question.fusion in (None, DEFAULT_FUSION)
                 relevance = fusion.relevance(gathered, fused if plain else None)
+            first = fused
+            if question.rerank:
+                best = fused.order[relevance[fused.order] >= (question.min_relevance or 0.0)]
+                reread = self._reread(conn, question, found, fused, best, moment, clock)
+                fused = fused if reread is None else fusion.reranked(fused, gathered, reread)
+            with clock("fuse"):
                 if question.ageing is not None:
                     fused = fusion.aged(fused, gathered, _ages(conn, gathered, moment), question.ageing)
                 chosen, withheld = _chosen(conn, question, gathered, fused.order, relevance)
@@ -66,7 +74,10 @@ class Searcher:
                 if found.asked is not None:
                     matched = keyword.held(conn, found.asked, best)
                     lent = keyword.lent(conn, found.asked, matched) if "keyword" in gathered.signals else {}
-                spans = _passages(conn, there, _nearest(best, chosen, fused, found.passages), matched)
+                passages = spans.passages(conn, there, spans.nearest(best, chosen, fused, found.passages), matched)
+        standing: dict[int, int] = {}
+        if fusion.RERANK in fused.parts:
+            standing = {int(index): place for place, index in enumerate(first.order, 1)}
         hits = tuple(
             Hit(
                 memory=there[memory_id],
@@ -75,17 +86,19 @@ class Searcher:
                 relevance=float(relevance[index]),
                 signals=_signals(fused, index),
                 boost=float(fused.boosts[index]),
-                passage=spans.get(memory_id),
+                passage=passages.get(memory_id),
                 entities=tuple(one.name for one in found.held.get(memory_id, ())),
                 terms=matched.get(memory_id, ()),
                 neighbour_terms=lent.get(memory_id, ()),
+                first_score=float(first.scores[index]) if standing else None,
+                first_rank=standing.get(index),
             )
             for rank, (index, memory_id) in enumerate(zip(chosen.tolist(), best, strict=True), 1)
         )
         return SearchResult(
             query=question.query,
             hits=hits,
-            used=tuple(gathered.signals),
+            used=(*gathered.signals, *([fusion.RERANK] if standing else [])),
             skipped=found.skipped,
             spaces=tuple(one.space for one in gathered.signals.values() if one.space is not None),
             pending=found.pending,
@@ -93,6 +106,27 @@ class Searcher:
             relevance=float(relevance[chosen if len(chosen) else fused.order].max(initial=0.0)),
             withheld=withheld,
         )
+
+    def _reread(
+        self,
+        conn: apsw.Connection,
+        question: Question,
+        found: Found,
+        fused: Fused,
+        best: Numbers,
+        moment: str,
+        clock: Clock,
+    ) -> Reread | None:
+        """Return what the second stage says of the best candidates; None, and why in `skipped`, where it can't."""
+        if not len(best):
+            found.skipped[fusion.RERANK] = "there is nothing to read again"
+            return None
+        try:
+            with clock(fusion.RERANK):
+                return self._rereader.read(conn, question, found, fused, best[: question.rerank], moment)
+        except RerankerError as error:
+            found.skipped[fusion.RERANK] = str(error)
+            return None
 
     def around(self, found: SearchResult, chosen: filters.Filter, *, neighbours: bool) -> surroundings.Surroundings:
         """Return what stands round the hits of a search with a filter, the memories beside them only when asked for."""
@@ -106,10 +140,12 @@ class Searcher:
         namespace: str | None = None,
         ranking: Ranking | None = None,
         weights: Weights = PROFILES["default"],
+        rerank: int = 0,
     ) -> Gathered:
         """Return what each signal says of the candidates of a query: all that fusion needs, by any method and weights.
 
-        A signal, or what threads lend, is left out where `weights` give it none.
+        A signal, or what threads lend, is left out where `weights` give it none. With `rerank` the second stage reads
+        so many of the best by these weights; raises `RerankerError` where it can't.
         """
         question = Question(
             query=query,
@@ -121,10 +157,16 @@ class Searcher:
             signals=None,
             match="any",
             ranking=ranking or self._ranking,
+            rerank=rerank,
         )
-        clock = _Clock()
+        clock, moment = _Clock(), checks.now()
         with self._database.read() as conn:
-            found = self._gatherer.gather(conn, question, checks.now(), clock)
+            found = self._gatherer.gather(conn, question, moment, clock)
+            if rerank and found.gathered is not None and len(found.gathered.ids):
+                fused = fusion.weighed(found.gathered, weights)
+                with clock(fusion.RERANK):
+                    reread = self._rereader.read(conn, question, found, fused, fused.order[:rerank], moment)
+                found.gathered = dataclasses.replace(found.gathered, reread=reread)
         empty = Gathered(
             ids=np.zeros(0, dtype=np.int64),
             eligible=np.zeros(0, dtype=bool),
@@ -217,55 +259,3 @@ def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:
         for name, part in fused.parts.items()
         if name not in THREAD_WORDS or part.contributions[index]
     }
-
-
-def _nearest(
-    best: Sequence[int], chosen: Numbers, fused: Fused, passages: Mapping[str, Mapping[int, int]]
-) -> dict[int, int]:
-    """Return the passage that is nearest to the query for each memory, by the space that counts most for it."""
-    found: dict[int, int] = {}
-    for memory_id, index in zip(best, chosen.tolist(), strict=True):
-        there = [name for name, nearest in passages.items() if memory_id in nearest]
-        if there:
-            nearest = max(there, key=lambda name: float(fused.parts[name].contributions[index]))
-            found[memory_id] = passages[nearest][memory_id]
-    return found
-
-
-def _passages(
-    conn: apsw.Connection,
-    there: Mapping[int, Memory],
-    best: Mapping[int, int],
-    matched: Mapping[int, tuple[str, ...]],
-) -> dict[int, Passage]:
-    """Return the passage that stands for each memory: the nearest one, unless only others hold words of the query."""
-    rows = all_rows(
-        conn,
-        "SELECT memory_id, id, start, stop FROM passages WHERE memory_id IN (SELECT value FROM json_each(?1))"
-        " AND (embedder_id IS NULL OR id IN (SELECT value FROM json_each(?2))) ORDER BY id",
-        (json.dumps(list(there)), json.dumps(list(best.values()))),
-    )
-    spans: dict[int, list[tuple[int, int, int]]] = {}
-    for memory_id, passage_id, start, stop in rows:
-        spans.setdefault(memory_id, []).append((passage_id, start, stop))
-    found: dict[int, Passage] = {}
-    for memory_id, own in spans.items():
-        text = there[memory_id].text
-        chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
-        wanted = [whole_word(fold(word)) for word in matched.get(memory_id, ())] if len(own) > 1 else []
-        most = _held(text, chosen, wanted) if len(own) > 1 else 1
-        if not most and wanted:
-            for span in own:
-                held = _held(text, span, wanted)
-                if held > most:
-                    chosen, most = span, held
-                if most == len(wanted):
-                    break
-        found[memory_id] = Passage(start=chosen[1], stop=chosen[2], text=text[chosen[1] : chosen[2]])
-    return found
-
-
-def _held(text: str, span: tuple[int, int, int], wanted: Sequence[regex.Pattern[str]]) -> int:
-    """Count the words of the query that stand in a passage, whole and as spelt."""
-    passage = fold(text[span[1] : span[2]])
-    return sum(word.search(passage) is not None for word in wanted)

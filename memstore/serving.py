@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from memstore.database import Database
-from memstore.embedding import Given, Model, asks_elsewhere, named, resolve, usual
+from memstore.embedding import Embedder, Given, Model, asks_elsewhere, first_on_disk, named, resolve, usual
 from memstore.errors import EmbedderError, InvalidInputError
 from memstore.semantic import StoredSpace
 
@@ -103,6 +103,26 @@ class Serving:
             else:
                 others = others or reason
         raise EmbedderError(own or others or _CALLERS_OWN)
+
+    def token_reader(self) -> Embedder:
+        """Return a loaded sentence model that tells the vectors of tokens: of a space, else one that is on disk.
+
+        Raises `EmbedderError` when there is none; models of the caller's and of the file that tell none are named.
+        """
+        silent = []
+        for model in (*self.own, *self._served.values()):
+            with suppress(EmbedderError):
+                found = model.opened(self.wait)
+                if hasattr(found, "token_vectors"):
+                    return found
+                silent.append(found.model_id)
+        there = first_on_disk()
+        if there is not None:
+            return named(f"fastembed:{there}").opened(self.wait)
+        told = f"{', '.join(dict.fromkeys(silent))} tells no vectors of tokens and " if silent else ""
+        raise EmbedderError(
+            f"{told}no other sentence model is on disk; reranker='late-interaction:FOLDER' names a model of fastembed"
+        )
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""

@@ -43,6 +43,8 @@ from memstore.records import (
     Stats,
     Weights,
 )
+from memstore.rerank import Reranker
+from memstore.rerank import named as second_stage
 from memstore.searching import Searcher, signal_names
 from memstore.serving import Serving
 from memstore.spaces import Spaces
@@ -75,6 +77,10 @@ class MemoryStore:
     has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
     says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
     its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with.
+    `reranker` is the second stage of a search that asks for one: `"fastembed:NAME"` or `"fastembed:FOLDER"`, a
+    cross-encoder on disk, `"late-interaction"`, by the token vectors of a fastembed model that the file has a space of
+    or that is on disk, `"late-interaction:FOLDER"`, or an object with the methods of `Reranker`. None is the first
+    cross-encoder that is on disk, else late interaction. It is loaded at the first search that asks for it.
     `ranking` is how keywords are ranked while the store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A
     `recogniser` gives the name and kind of each entity in a text, beside those found without it. One store object
     serves many threads; close it, or use it in a `with`.
@@ -88,15 +94,13 @@ class MemoryStore:
         path: str | os.PathLike[str],
         *,
         embedder: Given | Sequence[Given] = "auto",
-        reranker: None = None,
+        reranker: str | Reranker | None = None,
         languages: Sequence[str] = LANGUAGES,
         read_only: bool = False,
         ranking: Ranking | str = "bm25",
         recogniser: Recogniser | None = None,
         model_wait: float = 10.0,
     ) -> None:
-        if reranker is not None:
-            raise InvalidInputError("reranker: this version of memstore has no second stage; leave it out.")
         wanted = checks.languages(languages)
         self._ranking = ranking_of(ranking)
         if recogniser is not None and not callable(recogniser):
@@ -107,6 +111,7 @@ class MemoryStore:
             lexicon = Lexicon(self._database, agreed)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
+            second = second_stage(reranker, serving.token_reader)
             with self._database.read() as conn:
                 strangers = serving.strangers(semantic.spaces(conn))
             for stranger in strangers:
@@ -119,7 +124,7 @@ class MemoryStore:
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)
         self._writer = Writer(self._database, self._analyser, lexicon, filler, recogniser)
-        self.searcher = Searcher(self._database, self._analyser, serving, recogniser, self._ranking)
+        self.searcher = Searcher(self._database, self._analyser, serving, recogniser, self._ranking, second)
 
     def __enter__(self) -> Self:
         return self
@@ -386,6 +391,8 @@ class MemoryStore:
         signals: Sequence[str] | None = None,
         match: Match = "any",
         rerank: bool = False,
+        rerank_depth: int = 50,
+        rerank_weight: float | None = None,
         min_relevance: float | None = None,
         superseded: bool = False,
         ageing: Ageing | None = None,
@@ -406,8 +413,12 @@ class MemoryStore:
         any word of the query, all of them, or any where no memory has all. `fusion` says how the scores are put
         together: `calibrated` (the default: each on the scale of what this query could score, see `memstore.fusion`),
         `minmax`, `dbsf`, `zscore`, `l2`, `geometric`, `harmonic` or `rrf`. Hits less relevant than `min_relevance`,
-        in [0, 1], are left out, and `withheld` counts them. This version has no second stage: `rerank=True` is noted
-        in `skipped`. `superseded` includes memories that another one replaces.
+        in [0, 1], are left out, and `withheld` counts them. `superseded` includes memories that another one replaces.
+
+        With `rerank` the store's reranker reads the best `rerank_depth` again, beside the query: their score is then
+        1 - `rerank_weight` of the first stage and `rerank_weight` of the logistic function of what the reranker says;
+        without a weight its own is taken (1 for a cross-encoder). Those that were not read stay behind them. Where the
+        reranker can't be had or fails, the answer is that of the first stage, and `skipped` says why.
 
         `ageing` adds what recency, use and being pinned count for to the score of each candidate, before the best `k`
         are taken (see `Ageing`); it changes no relevance. With `sort="newest"` the hits are the newest `k` of the
@@ -418,7 +429,7 @@ class MemoryStore:
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
-        k = checks.whole("k", k, least=1)
+        k, read = checks.whole("k", k, least=1), checks.whole("rerank_depth", rerank_depth, least=1)
         question = Question(
             query=_UNSTORABLE.sub(" ", query),
             k=k,
@@ -432,11 +443,10 @@ class MemoryStore:
             min_relevance=None if min_relevance is None else checks.share("min_relevance", min_relevance),
             ageing=None if ageing is None else checks.ageing(ageing),
             sort=cast(Sort, checks.one_of("sort", sort, SORTS)),
+            rerank=read if rerank else 0,
+            rerank_weight=None if rerank_weight is None else checks.share("rerank_weight", rerank_weight),
         )
-        found = self.searcher.search(question)
-        if not rerank:
-            return found
-        return dataclasses.replace(found, skipped={**found.skipped, "rerank": "this version has no second stage"})
+        return self.searcher.search(question)
 
     def context(
         self,

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from memstore.embedding import engine, files
+from memstore.embedding import engine, files, tokens
 from memstore.embedding.catalogue import KNOWN, ONE_SIDED, POOLINGS, Description, described
 from memstore.embedding.model import FINGERPRINT_TEXT, Embedder, Vector
+from memstore.embedding.tokens import Tokens
 from memstore.errors import EmbedderError
 
 # Texts that go through a model at once; more cost memory and, on a processor, time. all-MiniLM-L6-v2 on two cores with
@@ -170,6 +171,15 @@ class _Fastembed(engine.Engine):
     def embed_query(self, text: str) -> Vector:
         vectors = self._running().query_embed(engine.clean(self.query_prefix + text))
         return np.asarray(next(iter(vectors)), dtype=np.float32)
+
+    def token_vectors(self, texts: Sequence[str], before: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of passages, each read with what stands before it; raise `EmbedderError` without any."""
+        ahead = [self.passage_prefix + text for text in before]
+        return tokens.read(self._running().model, texts, ahead, at_once=_AT_ONCE)
+
+    def query_token_vectors(self, text: str) -> Tokens:
+        """Return the tokens of a query; raise `EmbedderError` where the model gives none."""
+        return tokens.read(self._running().model, [text], [self.query_prefix], at_once=1)[0]
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
         given = [engine.clean(self.passage_prefix + text) for text in texts]

@@ -4,7 +4,8 @@ from memstore.fusion.ageing import Ages, aged, decay
 from memstore.fusion.fusing import DEFAULT_FUSION, METHODS, Fused, Part, fuse, method
 from memstore.fusion.methods import RRF_K, dbsf_ends, l2_ends, minmax_ends, rrf, scaled, zscore_ends
 from memstore.fusion.relevance import relevance
-from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Scored, Scores, Turns
+from memstore.fusion.reranking import RERANK, reranked
+from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Reread, Scored, Scores, Turns
 from memstore.fusion.weighing import weighed
 from memstore.fusion.weights import PROFILES, shares, weights
 
@@ -12,6 +13,7 @@ __all__ = [
     "DEFAULT_FUSION",
     "METHODS",
     "PROFILES",
+    "RERANK",
     "RRF_K",
     "Ages",
     "Ends",
@@ -20,6 +22,7 @@ __all__ = [
     "Gathered",
     "Numbers",
     "Part",
+    "Reread",
     "Scored",
     "Scores",
     "Turns",
@@ -31,6 +34,7 @@ __all__ = [
     "method",
     "minmax_ends",
     "relevance",
+    "reranked",
     "rrf",
     "scaled",
     "shares",

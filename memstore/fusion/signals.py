@@ -47,6 +47,19 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reread:
+    """What a reranker says of the candidates that it read.
+
+    `read` holds their indices, int64 of shape (n,), the best of the first stage first; `logits` what it gives each,
+    float64 of shape (n,), higher is better, without bounds; `weight` in [0, 1] what its share counts for.
+    """
+
+    read: Numbers
+    logits: Scores
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gathered:
     """The candidates of one query by their memories' ids (int64, ascending), and what each signal says of them.
 
@@ -54,7 +67,7 @@ class Gathered:
     the rarity of the rarest identifier of the query (a code, path, address, known term, …) that a memory mentions, 0
     for none; `missing` says that the query names a code, path or address and a memory mentions nothing so certain.
     `known` in [0, 1] is the share of the query's words, by what they could score, that the store has at all.
-    `timings` are the milliseconds of each stage.
+    `reread` is what the second stage says, where there was one; `timings` are the milliseconds of each stage.
     """
 
     ids: Numbers
@@ -64,4 +77,5 @@ class Gathered:
     missing: Flags
     known: float
     turns: Turns | None = None
+    reread: Reread | None = None
     timings: Mapping[str, float] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memstore.embedding import engine, files
 from memstore.errors import RerankerError
-from memstore.rerank.catalogue import KNOWN, SUGGESTED, Description, described
+from memstore.rerank.catalogue import KNOWN, Description, described
 from memstore.rerank.model import Reranker
 
 # Pairs that go through a model at once. All are padded to the longest, so that more cost memory, and on a processor
@@ -70,8 +70,8 @@ def find(name: str) -> Description:
     return known
 
 
-def usual() -> str:
-    """Return the name of the model to take when none is named: the first on disk, else the one to suggest.
+def first_on_disk() -> str | None:
+    """Return the name of the model to take when none is named, of those that are on disk; None when none is.
 
     One that may not be used for everything is not taken unasked.
     """
@@ -80,7 +80,7 @@ def usual() -> str:
             kept = files.snapshot(one.repository, one.files)
             if kept is not None and not kept.fault:
                 return one.name
-    return SUGGESTED.name
+    return None
 
 
 def text_cross_encoder() -> Any:

@@ -1,7 +1,7 @@
 """A reranker that is opened when first used, and whose every answer is checked before it is believed."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -19,6 +19,12 @@ class Reranker(Protocol):
     `score` returns one raw score a text, a logit of how well the text answers the query: higher is better, without
     bounds. It is called from several threads, but from one at a time, unless the model has `thread_safe` and that is
     true.
+
+    It may also have `weight` (what its share counts for beside the score of the first stage, in [0, 1], where the
+    caller says nothing; 1 when it has none), `languages` (two-letter codes, when it is for these alone: it is not
+    asked what is in another), and, instead of `score`, `score_in_context(query, texts, before, importance)`: `before`
+    is what stands before each text in its thread, `importance` the rarity of the query's words by their spelling in
+    lower case.
     """
 
     @property
@@ -29,7 +35,8 @@ class Reranker(Protocol):
 class Second:
     """A second stage: a reranker that is loaded at its first use.
 
-    `spec` opens it again (None: it is the caller's own), `label` names it before it is open.
+    `spec` opens it again (None: it is the caller's own), `label` names it before it is open. Once it is loaded,
+    `weight` is what its share counts for, in [0, 1], and `languages` are those that it is for alone, none when for all.
     """
 
     def __init__(self, spec: str | None, open_model: Callable[[], Reranker], *, label: str | None = None) -> None:
@@ -38,6 +45,8 @@ class Second:
         self._open_model = open_model
         self._loading = Loading(RerankerError, self.label, self._load)
         self._model_id = ""
+        self.weight = 1.0
+        self.languages: tuple[str, ...] = ()
         self._turn = Guard()
 
     @property
@@ -57,9 +66,18 @@ class Second:
         """
         return self._loading.opened(wait)
 
-    def scores(self, query: str, texts: Sequence[str], wait: float | None = None) -> NDArray[np.float64]:
+    def scores(
+        self,
+        query: str,
+        texts: Sequence[str],
+        wait: float | None = None,
+        *,
+        before: Sequence[str] | None = None,
+        importance: Mapping[str, float] | None = None,
+    ) -> NDArray[np.float64]:
         """Return the raw score of each text for the query, float64 of shape (len(texts),), higher is better.
 
+        `before` and `importance` are for a model that asks for them (see `Reranker`).
         They are the model's own, finite, and bounded by nothing. `wait` bounds, in seconds, how long the model is
         waited for, until it is loaded and free; its answer itself is not bounded in time. Raises `RerankerError` when
         it is not to be had, fails, or does not answer with one finite number a text.
@@ -72,7 +90,7 @@ class Second:
         with nullcontext() if getattr(model, "thread_safe", False) is True else self._held(left):
             try:
                 # A copy: a model may fill one array of its own again and again.
-                answer = np.array(model.score(query, texts), dtype=np.float64)
+                answer = np.array(_asked(model, query, texts, before, importance), dtype=np.float64)
             except RerankerError:
                 raise
             except Exception as error:
@@ -104,6 +122,16 @@ class Second:
         found = self._open_model()
         try:
             self._model_id = checks.required_name("model_id", found.model_id)
+            self.weight = checks.share("weight", getattr(found, "weight", 1.0))
+            self.languages = checks.codes(getattr(found, "languages", ()))
         except InvalidInputError as error:
             raise RerankerError(f"the reranker {self.label} can't be used: {str(error).rstrip('.')}") from error
         return found
+
+
+def _asked(
+    model: Any, query: str, texts: Sequence[str], before: Sequence[str] | None, importance: Mapping[str, float] | None
+) -> Any:
+    if not hasattr(model, "score_in_context"):
+        return model.score(query, texts)
+    return model.score_in_context(query, texts, before or [""] * len(texts), importance or {})

@@ -1,33 +1,75 @@
 """What a `reranker` argument means."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
-from memstore import checks
-from memstore.errors import InvalidInputError, first_line
+from memstore import checks, embedding
+from memstore.embedding import Embedder, on_disk
+from memstore.errors import EmbedderError, InvalidInputError, RerankerError, first_line
 from memstore.rerank import cross_encoder
+from memstore.rerank.catalogue import SUGGESTED
+from memstore.rerank.late import LateInteraction, TokenReader
 from memstore.rerank.model import Reranker, Second
 
-NAMES = "fastembed:NAME or fastembed:FOLDER"
+LATE = "late-interaction"
+NAMES = f"fastembed:NAME, fastembed:FOLDER, {LATE} or {LATE}:FOLDER"
+# What opens the sentence model that late interaction reads with, where none is named.
+SentenceModel: TypeAlias = Callable[[], Embedder]
 
 
-def named(reranker: str | Reranker | None) -> Second:
-    """Return the second stage that a `reranker` argument means, not loaded; None is the usual model.
+def _on_disk() -> Embedder:
+    name = on_disk.first_on_disk()
+    if name is None:
+        raise EmbedderError("no model that tells the vectors of tokens is on disk")
+    return on_disk.open_named(name)
 
-    The usual model is the first of the catalogue that is on disk and may be used for everything, else the one to
-    suggest, which says when it is opened how to get it. Raises `InvalidInputError` on what means nothing.
+
+def named(reranker: str | Reranker | None, sentence_model: SentenceModel = _on_disk) -> Second:
+    """Return the second stage that a `reranker` argument means, not loaded; None is the usual one.
+
+    The usual one is the first cross-encoder of the catalogue that is on disk and may be used for everything, else late
+    interaction by the sentence model that is at hand. Raises `InvalidInputError` on what means nothing.
     """
     if reranker is None:
-        return _of(f"fastembed:{cross_encoder.usual()}")
+        return Second(None, lambda: _usual(sentence_model), label="that is used when none is named")
     if isinstance(reranker, str):
-        return _of(reranker)
+        return _of(reranker, sentence_model)
     _check(reranker)
     return Second(None, lambda: reranker, label=reranker.model_id)
 
 
-def _of(spec: str) -> Second:
+def _usual(sentence_model: SentenceModel) -> Reranker:
+    there = cross_encoder.first_on_disk()
+    if there is not None:
+        return cross_encoder.open_named(there)
+    try:
+        return _late(sentence_model)
+    except RerankerError as error:
+        raise RerankerError(f"{error}, and memstore models pull {SUGGESTED.name} downloads a cross-encoder") from error
+
+
+def _late(sentence_model: SentenceModel) -> Reranker:
+    try:
+        found = sentence_model()
+        if not hasattr(found, "token_vectors"):
+            raise RerankerError(
+                f"{found.model_id} tells no vectors of tokens; reranker='{LATE}:FOLDER' names a model of fastembed,"
+                " which does"
+            )
+        return LateInteraction(cast(TokenReader, found))
+    except EmbedderError as error:
+        raise RerankerError(str(error)) from error
+
+
+def _of(spec: str, sentence_model: SentenceModel) -> Second:
     kind, _, name = spec.partition(":")
-    # The names of other kinds go here.
+    if spec == LATE:
+        return Second(spec, lambda: _late(sentence_model))
+    if kind == LATE and name.strip():
+        checks.refuse_unstorable("the reranker's name", name)
+        folder_or_name = str(Path(name).resolve()) if _is_folder(name) else name
+        return Second(f"{LATE}:{folder_or_name}", lambda: _late(embedding.named(f"fastembed:{folder_or_name}").opened))
     if kind != "fastembed" or not name.strip():
         raise InvalidInputError(
             f"the reranker {checks.brief(spec)} is unknown; give {NAMES}, or an object with model_id and score."

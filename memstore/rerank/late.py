@@ -1,0 +1,109 @@
+"""Late interaction: each content word of a query is compared with every token of a text.
+
+A sentence model that is there for its vectors has one for each token before it pools them. MaxSim (Khattab and Zaharia,
+ColBERT, 2020, https://arxiv.org/abs/2004.12832) takes for each token of the query the best cosine in the text. Here the
+mean of those is weighted by the rarity of the query's words, and each counts within bounds alone: below the lower one
+a token is near by chance; above the upper one the same word stands there, which keywords have counted already, and
+should be no better than one that says it otherwise.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memstore.analysis import exact
+from memstore.embedding import REFERENCES, Tokens, Vector
+from memstore.errors import RerankerError
+
+# The cosines between which a token says something; examples/rerank.py measures them, and the weight.
+LEAST, MOST = 0.2, 0.65
+WEIGHT = 0.35
+# A share of exactly 0 or 1 has no logit.
+_EDGE = 1e-6
+# What a tokenizer that parts at white space alone leaves at the ends of a word.
+_MARKS = ".,;:!?¿¡()[]{}\"'«»“”‘’…"
+# Bytes of token vectors that are kept: about 80,000 tokens of 384 dimensions.
+_KEPT = 64_000_000
+
+
+class TokenReader(Protocol):
+    """A sentence model that tells the vectors of tokens."""
+
+    @property
+    def model_id(self) -> str: ...
+    def token_vectors(self, texts: Sequence[str], before: Sequence[str]) -> list[Tokens]: ...
+    def query_token_vectors(self, text: str) -> Tokens: ...
+
+
+class LateInteraction:
+    """A second stage over the token vectors of a sentence model; those of late are remembered."""
+
+    weight = WEIGHT
+
+    def __init__(self, reader: TokenReader) -> None:
+        self.model_id = f"late-interaction/{reader.model_id}"
+        self.languages: tuple[str, ...] = tuple(getattr(reader, "languages", ()))
+        self._reader = reader
+        self._read: OrderedDict[tuple[str, str], NDArray[np.float16]] = OrderedDict()
+        self._bytes = 0
+        known = np.concatenate([one.vectors for one in reader.token_vectors(REFERENCES, [""] * len(REFERENCES))])
+        # All tokens of a model point the same way to a part, whatever they mean.
+        self._mean: Vector = np.asarray(_units(known).mean(axis=0), dtype=np.float32)
+
+    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return the score of each text, as `score_in_context` does where nothing is known of the words."""
+        return self.score_in_context(query, texts, [""] * len(texts), {})
+
+    def score_in_context(
+        self, query: str, texts: Sequence[str], before: Sequence[str], importance: Mapping[str, float]
+    ) -> NDArray[np.float64]:
+        """Return the logit of each text's share in [0, 1], float64 of shape (len(texts),), higher is better.
+
+        `before` is what stands before a text and is read with it; `importance` is what each content word of the query
+        counts for, by its spelling in lower case: the others count for nothing, but where none is known all alike.
+        """
+        asked = self._reader.query_token_vectors(query)
+        weights = np.array([importance.get(exact(word.strip(_MARKS)), 0.0) for word in asked.words])
+        if not weights.any():
+            weights = np.ones(len(asked.words))
+        if not len(weights):
+            raise RerankerError(f"the reranker {self.model_id} has no token of the query {query[:40]!r}")
+        wanted = self._centred(asked.vectors)
+        shares = [self._share(wanted, weights, tokens) for tokens in self._tokens(texts, before)]
+        share = np.clip(np.array(shares, dtype=np.float64), _EDGE, 1 - _EDGE)
+        logits: NDArray[np.float64] = np.log(share / (1 - share))
+        return logits
+
+    @staticmethod
+    def _share(wanted: Vector, weights: NDArray[np.float64], tokens: NDArray[np.float16]) -> float:
+        if not len(tokens):
+            return 0.0
+        best = (wanted @ tokens.astype(np.float32).T).max(axis=1)
+        return float(np.average((np.clip(best, LEAST, MOST) - LEAST) / (MOST - LEAST), weights=weights))
+
+    def _tokens(self, texts: Sequence[str], before: Sequence[str]) -> list[NDArray[np.float16]]:
+        asked = list(zip(before, texts, strict=True))
+        found = {one: self._read[one] for one in asked if one in self._read}
+        new = [one for one in dict.fromkeys(asked) if one not in found]
+        if new:
+            for one, tokens in zip(
+                new, self._reader.token_vectors([text for _, text in new], [ahead for ahead, _ in new]), strict=True
+            ):
+                found[one] = self._read[one] = self._centred(tokens.vectors).astype(np.float16)
+                self._bytes += found[one].nbytes
+        for one in asked:
+            self._read.move_to_end(one)
+        while self._bytes > _KEPT and self._read:
+            self._bytes -= self._read.popitem(last=False)[1].nbytes
+        return [found[one] for one in asked]
+
+    def _centred(self, vectors: Vector) -> Vector:
+        return _units(_units(vectors) - self._mean)
+
+
+def _units(vectors: Vector) -> Vector:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
