@@ -19,6 +19,8 @@ from memstore.errors import (
 )
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
+    RECALL,
+    SEARCH,
     Ageing,
     Answers,
     Comparison,
@@ -31,6 +33,7 @@ from memstore.records import (
     Memory,
     NewMemory,
     Passage,
+    Preset,
     SearchResult,
     SignalScore,
     Space,
@@ -46,6 +49,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BM25",
+    "RECALL",
+    "SEARCH",
     "TFIDF",
     "Ageing",
     "Analysis",
@@ -71,6 +76,7 @@ __all__ = [
     "NotFoundError",
     "OpenAIEmbedder",
     "Passage",
+    "Preset",
     "ReadOnlyError",
     "Recogniser",
     "Reranker",

@@ -19,9 +19,9 @@ from memstore.embedding import Vector
 from memstore.entities import QueryEntity, Recogniser
 from memstore.errors import SignalUnavailableError
 from memstore.filters import Condition, Filter
-from memstore.fusion import Ends, Gathered, Scored, Turns
+from memstore.fusion import Ends, Gathered, Scored, Turns, floored
 from memstore.ranking import Ranking
-from memstore.records import Ageing, Candidates, Match, Sort, Weights
+from memstore.records import SEARCH, Ageing, Candidates, Match, Sort, Weights
 from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 
@@ -51,6 +51,7 @@ class Question:
     min_relevance: float | None = None
     ageing: Ageing | None = None
     sort: Sort = "relevance"
+    floor: float | None = SEARCH.floor
     rerank: int = 0
     rerank_weight: float | None = None
 
@@ -142,6 +143,8 @@ class Gatherer:
         if signals:
             with clock("complete"):
                 found.gathered = _completed(conn, question, found, signals, condition, moment)
+                if question.floor is not None:
+                    found.gathered = floored(found.gathered, question.floor)
         return found
 
 

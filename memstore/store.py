@@ -29,6 +29,8 @@ from memstore.profiles import Profiles
 from memstore.ranking import Ranking
 from memstore.ranking import checked as ranking_of
 from memstore.records import (
+    RECALL,
+    SEARCH,
     Ageing,
     Context,
     Entity,
@@ -37,6 +39,7 @@ from memstore.records import (
     Memory,
     Moment,
     NewMemory,
+    Preset,
     SearchResult,
     Sort,
     SparseVector,
@@ -375,12 +378,13 @@ class MemoryStore:
     def search(
         self,
         query: str,
-        k: int = 3,
+        k: int = SEARCH.k,
         *,
         profile: str = "default",
         weights: Weights | Mapping[str, float] | None = None,
         fusion: str | None = None,
-        depth: int = 50,
+        depth: int = SEARCH.depth,
+        floor: float | None = SEARCH.floor,
         namespace: str | None = None,
         tags: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
@@ -402,9 +406,11 @@ class MemoryStore:
 
         The query is plain text, never syntax; one without any word gives an empty answer that says so. Each signal
         offers its best `depth` (at least `k`) of the memories that pass the filters; all of them get their exact
-        score from every signal. `namespace=None` searches all; `after` includes its instant, `before` does not;
-        `tags` must all be there. `where` maps a metadata path (names joined by dots) to a value, or to `$eq`, `$ne`,
-        `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`; values are compared with their type.
+        score from every signal. What only a vector speaks for is a candidate from `floor` on, a share of its space's
+        scale (see `Preset`), None for no bound; the default is low, since a synonym scores low. `namespace=None`
+        searches all; `after` includes its instant, `before` does not; `tags` must all be there. `where` maps a metadata
+        path (names joined by dots) to a value, or to `$eq`, `$ne`, `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`;
+        values are compared with their type.
 
         `weights` (or a `profile`: default, technical, conceptual, people, or one of `profiles`) are shares of the
         signals that take part; a mapping keeps the profile of what it leaves out, and a signal of weight 0 takes no
@@ -443,10 +449,49 @@ class MemoryStore:
             min_relevance=None if min_relevance is None else checks.share("min_relevance", min_relevance),
             ageing=None if ageing is None else checks.ageing(ageing),
             sort=cast(Sort, checks.one_of("sort", sort, SORTS)),
+            floor=None if floor is None else checks.share("floor", floor),
             rerank=read if rerank else 0,
             rerank_weight=None if rerank_weight is None else checks.share("rerank_weight", rerank_weight),
         )
         return self.searcher.search(question)
+
+    def recall(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        preset: Preset = RECALL,
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+    ) -> SearchResult:
+        """Return what is surely worth having beside `query`, for a search that nobody asked for: before every prompt.
+
+        It is `search` by another preset: fewer candidates, a tight floor, only what is likely an answer, no second
+        stage; often that is nothing. `preset` changes any of it (`dataclasses.replace(RECALL, min_relevance=0.5)`);
+        `k` and the filters are those of `search`, and so is what is raised.
+        """
+        if not isinstance(preset, Preset):
+            raise InvalidInputError(f"preset is {type(preset).__name__}; give a Preset, or leave it out for RECALL.")
+        return self.search(
+            query,
+            preset.k if k is None else k,
+            depth=preset.depth,
+            floor=preset.floor,
+            min_relevance=preset.min_relevance,
+            rerank=preset.rerank,
+            namespace=namespace,
+            tags=tags,
+            where=where,
+            after=after,
+            before=before,
+            thread=thread,
+            author=author,
+        )
 
     def context(
         self,
@@ -460,6 +505,8 @@ class MemoryStore:
         neighbours: bool = True,
         diversity: float = DIVERSITY,
         min_relevance: float | None = None,
+        rerank: bool = False,
+        superseded: bool = False,
         profile: str = "default",
         weights: Weights | Mapping[str, float] | None = None,
         fusion: str | None = None,
@@ -508,6 +555,8 @@ class MemoryStore:
             weights=weights,
             fusion=fusion,
             min_relevance=min_relevance,
+            rerank=rerank,
+            superseded=superseded,
             namespace=namespace,
             tags=tags,
             where=where,
@@ -516,7 +565,7 @@ class MemoryStore:
             thread=thread,
             author=author,
         )
-        chosen = filters.checked(namespace, tags, where, after, before, thread, author)
+        chosen = filters.checked(namespace, tags, where, after, before, thread, author, superseded=superseded)
         return contexts.build(found, self.searcher.around(found, chosen, neighbours=plan.neighbours), plan)
 
     def entities(self, *, limit: int = 50) -> builtins.list[Entity]:

@@ -13,6 +13,7 @@ from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
 from memstore.cli.models import models
+from memstore.cli.searching import recall, search
 from memstore.cli.support import (
     Place,
     argument,
@@ -29,19 +30,13 @@ from memstore.cli.support import (
     print_change,
     print_json,
     progress_bar,
-    read_json,
     read_stdin,
     superseded_option,
 )
 from memstore.cli.tuning import profiles, tune
 from memstore.errors import MemstoreError, NotFoundError
 from memstore.exchange import read_text
-from memstore.ranking import BM25
-from memstore.records import Ageing
 from memstore.store import Embed
-
-_SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
-_PROFILE = "default, technical, conceptual, people, or one of the file (memstore profiles lists them)."
 
 
 def main() -> NoReturn:
@@ -93,62 +88,6 @@ def add(place: Place, text: str, embed: Embed, **fields: Any) -> None:
     with opened(place) as store:
         memory = store.add(argument(text), embed=embed, **given(fields, place.quiet))
     print_change(memory, place)
-
-
-@cli.command()
-@click.argument("query")
-@click.option("-k", "--limit", "k", type=int, default=3, show_default=True, help="How many hits at most.")
-@click.option("--explain", is_flag=True, help="Show how each score came about.")
-@click.option("--profile", default="default", show_default=True, help=_PROFILE)
-@click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost, thread, or a space's name.")
-@click.option("--fusion", help="calibrated (the default), minmax, dbsf, zscore, l2, geometric, harmonic or rrf.")
-@click.option("--min-relevance", type=float, help="Leave out what is less likely an answer than this, 0 to 1.")
-@click.option("--depth", type=int, default=50, show_default=True, help="Candidates of each signal.")
-@click.option("--signal", "signals", multiple=True, help=_SIGNAL)
-@click.option("--ranking", default="bm25", show_default=True, help="How keywords are ranked: bm25 or tf-idf.")
-@click.option("--k1", type=float, help="BM25: how soon a repeated word stops to count for more.")
-@click.option("--b", type=float, help="BM25: how much a long text is held to its length, 0 to 1.")
-@click.option("--match", default="any", show_default=True, help="Which words must be there: any, all, all_then_any.")
-@click.option("--sort", default="relevance", show_default=True, help="relevance, or newest: the latest likely answers.")
-@click.option("--recency", type=float, metavar="WEIGHT", help="What a memory made today adds to its score.")
-@click.option("--use-weight", "use", type=float, metavar="WEIGHT", help="What one used today adds to its score.")
-@click.option("--pinned-weight", "pinned", type=float, metavar="WEIGHT", help="What a pinned one adds to its score.")
-@click.option("--half-life", type=float, metavar="DAYS", help="After how long recency and use are half (default: 30).")
-@superseded_option
-@filter_options
-@file_options
-def search(
-    place: Place, query: str, explain: bool, ranking: str, k1: float | None, b: float | None, **options: Any
-) -> None:
-    """Find the memories that answer QUERY best (- reads it from standard input)."""
-    ages = {name: options.pop(name) for name in ("recency", "use", "pinned", "half_life")}
-    ages = {name: value for name, value in ages.items() if value is not None}
-    if "half_life" in ages and not {"recency", "use"} & ages.keys():
-        raise click.UsageError("--half-life goes with --recency or --use-weight.")
-    options["ageing"] = Ageing(**ages) if ages else None
-    tuned = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
-    if tuned and ranking != "bm25":
-        raise click.UsageError("--k1 and --b are parameters of bm25.")
-    options["weights"] = read_json("--weights", options["weights"])
-    options["signals"] = options["signals"] or None
-    with opened(place, must_exist=True, ranking=BM25(**tuned) if tuned else ranking) as store:
-        found = store.search(argument(query), **filtered(options, place.quiet))
-    if place.as_json:
-        print_json(render.result(found))
-        return
-    for line in render.hits(found, explain=explain):
-        click.echo(line)
-    if found and found.uncertain:
-        notice(
-            f"uncertain: by its scores even the best hit is more likely not an answer"
-            f" (relevance {found.relevance:.2f}).",
-            place.quiet,
-        )
-    for signal, reason in found.skipped.items():
-        if reason != "not asked for":
-            notice(f"{signal} took no part: {reason}.", place.quiet)
-    if found.pending:
-        notice(f"{found.pending} vectors wait to be made; memstore embedders fill makes them.", place.quiet)
 
 
 @cli.command()
@@ -378,6 +317,8 @@ cli.add_command(entities)
 cli.add_command(evaluate)
 cli.add_command(models)
 cli.add_command(profiles)
+cli.add_command(recall)
+cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")
 cli.add_command(delete, "forget")

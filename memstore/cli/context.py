@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from memstore import render
+from memstore.cli.searching import notices
 from memstore.cli.support import (
     Place,
     argument,
@@ -15,6 +16,8 @@ from memstore.cli.support import (
     opened,
     print_json,
     read_json,
+    rerank_options,
+    superseded_option,
 )
 from memstore.context import DIVERSITY, FORMATS, NAMES, ORDERS
 from memstore.records import Context
@@ -33,15 +36,17 @@ from memstore.records import Context
 @click.option("--weights", help="JSON of own weights, as in search.")
 @click.option("--fusion", help="How scores are put together, as in search.")
 @click.option("--min-relevance", type=float, help="Leave out what is less likely an answer than this, 0 to 1.")
+@rerank_options
+@superseded_option
 @filter_options
 @file_options
-def context(place: Place, query: str, **options: Any) -> None:
+def context(place: Place, query: str, reranker: str | None, **options: Any) -> None:
     """Print the memories that answer QUERY (- reads it from standard input) as one block for a prompt.
 
     The block says that it is data, names the id, date and author of each passage, and can't be ended by a memory.
     """
     options["weights"] = read_json("--weights", options["weights"])
-    with opened(place, must_exist=True) as store:
+    with opened(place, must_exist=True, reranker=reranker) as store:
         found = store.context(argument(query), **filtered(options, place.quiet))
     if place.as_json:
         print_json(render.context(found))
@@ -60,12 +65,5 @@ def _notices(found: Context) -> list[str]:
     if not found.text:
         fits = f"nothing fits into {found.max_tokens:,} tokens; raise --max-tokens." if search else "nothing found."
         said = [f"the block is empty: {fits}"]
-    if search and search.uncertain:
-        said.append(
-            "uncertain: by its scores even the best hit is more likely not an answer"
-            f" (relevance {search.relevance:.2f})."
-        )
-    said += [f"{name} took no part: {why}." for name, why in search.skipped.items() if why != "not asked for"]
-    if search.pending:
-        said.append(f"{search.pending} vectors wait to be made; memstore embedders fill makes them.")
+    said += notices(search)
     return said

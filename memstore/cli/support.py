@@ -17,6 +17,7 @@ from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import read_text
 from memstore.ranking import Ranking
 from memstore.records import Memory
+from memstore.rerank import NAMES as RERANKERS
 from memstore.store import EMBED, MemoryStore
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ filter_options = with_options(
     click.option("--thread", help="Only this thread."),
     click.option("--author", help="Only by this author."),
 )
+rerank_options = with_options(
+    click.option("--rerank", is_flag=True, help="Have a second model read the best again, beside the query."),
+    click.option("--reranker", help=f"That model: {RERANKERS} (default: one that is on disk)."),
+)
 superseded_option = click.option("--superseded", is_flag=True, help="Include memories that another one replaces.")
 
 
@@ -112,7 +117,9 @@ embed_option = click.option(
 )
 
 
-def opened(place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25") -> MemoryStore:
+def opened(
+    place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25", reranker: str | None = None
+) -> MemoryStore:
     """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
     db = place.db
     if db is None:
@@ -123,7 +130,7 @@ def opened(place: Place, *, must_exist: bool = False, ranking: Ranking | str = "
         db = folder / "memory.db"
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    return MemoryStore(db, embedder=place.embedder, ranking=ranking)
+    return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

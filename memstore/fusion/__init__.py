@@ -5,7 +5,7 @@ from memstore.fusion.fusing import DEFAULT_FUSION, METHODS, Fused, Part, fuse, m
 from memstore.fusion.methods import RRF_K, dbsf_ends, l2_ends, minmax_ends, rrf, scaled, zscore_ends
 from memstore.fusion.relevance import relevance
 from memstore.fusion.reranking import RERANK, reranked
-from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Reread, Scored, Scores, Turns
+from memstore.fusion.signals import Ends, Flags, Gathered, Numbers, Reread, Scored, Scores, Turns, floored
 from memstore.fusion.weighing import weighed
 from memstore.fusion.weights import PROFILES, shares, weights
 
@@ -29,6 +29,7 @@ __all__ = [
     "aged",
     "dbsf_ends",
     "decay",
+    "floored",
     "fuse",
     "l2_ends",
     "method",

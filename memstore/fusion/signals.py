@@ -1,7 +1,7 @@
 """What the signals say of one query's candidates: all that fusion needs, and nothing of the file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -79,3 +79,18 @@ class Gathered:
     turns: Turns | None = None
     reread: Reread | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
+
+
+def floored(gathered: Gathered, floor: float) -> Gathered:
+    """Return what was gathered without the candidates that only vectors speak for, and those below a floor.
+
+    `floor` is a share of each space's scale, as `ends` give it. A turn that answers a question stays.
+    """
+    spoken = np.zeros(len(gathered.ids), dtype=bool)
+    for one in gathered.signals.values():
+        zero, full = one.ends
+        raw = np.nan_to_num(one.raw, nan=-np.inf)
+        spoken |= one.evidence if one.space is None else one.evidence & (raw >= zero + floor * (full - zero))
+    if gathered.turns is not None:
+        spoken |= gathered.turns.answered >= 0
+    return replace(gathered, eligible=gathered.eligible & spoken)

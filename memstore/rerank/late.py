@@ -26,7 +26,7 @@ _EDGE = 1e-6
 # What a tokenizer that parts at white space alone leaves at the ends of a word.
 _MARKS = ".,;:!?¿¡()[]{}\"'«»“”‘’…"
 # Bytes of token vectors that are kept: about 80,000 tokens of 384 dimensions.
-_KEPT = 64_000_000
+KEPT = 64_000_000
 
 
 class TokenReader(Protocol):
@@ -65,24 +65,25 @@ class LateInteraction:
         `before` is what stands before a text and is read with it; `importance` is what each content word of the query
         counts for, by its spelling in lower case: the others count for nothing, but where none is known all alike.
         """
-        asked = self._reader.query_token_vectors(query)
-        weights = np.array([importance.get(exact(word.strip(_MARKS)), 0.0) for word in asked.words])
-        if not weights.any():
-            weights = np.ones(len(asked.words))
-        if not len(weights):
-            raise RerankerError(f"the reranker {self.model_id} has no token of the query {query[:40]!r}")
-        wanted = self._centred(asked.vectors)
-        shares = [self._share(wanted, weights, tokens) for tokens in self._tokens(texts, before)]
-        share = np.clip(np.array(shares, dtype=np.float64), _EDGE, 1 - _EDGE)
-        logits: NDArray[np.float64] = np.log(share / (1 - share))
-        return logits
+        return logits(share(*self.compared(query, texts, before, importance)))
 
-    @staticmethod
-    def _share(wanted: Vector, weights: NDArray[np.float64], tokens: NDArray[np.float16]) -> float:
-        if not len(tokens):
-            return 0.0
-        best = (wanted @ tokens.astype(np.float32).T).max(axis=1)
-        return float(np.average((np.clip(best, LEAST, MOST) - LEAST) / (MOST - LEAST), weights=weights))
+    def compared(
+        self, query: str, texts: Sequence[str], before: Sequence[str], importance: Mapping[str, float]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the best cosine in each text of each token of the query, and what each token counts for.
+
+        They are float64 of shape (texts, tokens), -1 for a text without tokens, and of shape (tokens,).
+        """
+        asked = self._reader.query_token_vectors(query)
+        if not len(asked.words):
+            raise RerankerError(f"the reranker {self.model_id} has no token of the query {query[:40]!r}")
+        weights = np.array([importance.get(exact(word.strip(_MARKS)), 0.0) for word in asked.words])
+        wanted = self._centred(asked.vectors)
+        best = np.full((len(texts), len(weights)), -1.0)
+        for row, tokens in enumerate(self._tokens(texts, before)):
+            if len(tokens):
+                best[row] = (wanted @ tokens.astype(np.float32).T).max(axis=1)
+        return best, weights if weights.any() else np.ones(len(weights))
 
     def _tokens(self, texts: Sequence[str], before: Sequence[str]) -> list[NDArray[np.float16]]:
         asked = list(zip(before, texts, strict=True))
@@ -96,7 +97,7 @@ class LateInteraction:
                 self._bytes += found[one].nbytes
         for one in asked:
             self._read.move_to_end(one)
-        while self._bytes > _KEPT and self._read:
+        while self._bytes > KEPT and self._read:
             self._bytes -= self._read.popitem(last=False)[1].nbytes
         return [found[one] for one in asked]
 
@@ -107,3 +108,21 @@ class LateInteraction:
 def _units(vectors: Vector) -> Vector:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+
+
+def share(
+    best: NDArray[np.float64], weights: NDArray[np.float64], least: float = LEAST, most: float = MOST
+) -> NDArray[np.float64]:
+    """Return how much of a query each text says, float64 of shape (texts,), in [0, 1].
+
+    It is the weighted mean over the query's tokens of their best cosine as a share of the way from `least` to `most`.
+    """
+    shares: NDArray[np.float64] = (np.clip(best, least, most) - least) / (most - least) @ (weights / weights.sum())
+    return shares
+
+
+def logits(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the logistic function turns into these shares, but for the very ends."""
+    inside = np.clip(shares, _EDGE, 1 - _EDGE)
+    found: NDArray[np.float64] = np.log(inside / (1 - inside))
+    return found
