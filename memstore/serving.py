@@ -9,6 +9,7 @@ from memstore.database import Database
 from memstore.embedding import Embedder, Given, Model, asks_elsewhere, first_on_disk, named, resolve, usual
 from memstore.errors import EmbedderError, InvalidInputError
 from memstore.semantic import StoredSpace
+from memstore.semantic import spaces as stored_spaces
 
 # A model that did not answer in time is not waited for again at each call.
 _REST_SECONDS = 30.0
@@ -110,7 +111,7 @@ class Serving:
         Raises `EmbedderError` when there is none; models of the caller's and of the file that tell none are named.
         """
         silent = []
-        for model in (*self.own, *self._served.values()):
+        for model in self._of_the_file():
             with suppress(EmbedderError):
                 found = model.opened(self.wait)
                 if hasattr(found, "token_vectors"):
@@ -123,6 +124,15 @@ class Serving:
         raise EmbedderError(
             f"{told}no other sentence model is on disk; reranker='late-interaction:FOLDER' names a model of fastembed"
         )
+
+    def _of_the_file(self) -> Iterator[Model]:
+        """Yield the models of the caller's, and those of the file's spaces that can be had, asked before or not."""
+        yield from self.own
+        with self._database.read() as conn:
+            spaces = stored_spaces(conn)
+        for space in spaces:
+            with suppress(EmbedderError):
+                yield self.model(space, self.wait)
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""

@@ -117,7 +117,7 @@ def test_score_can_be_recomputed(real, profile, how):
     """A score follows by hand from what its explanation says: raw scores, what 0 and 1 stand for, and weights."""
     real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
     for query in QUERIES:
-        result = real.search(query, k=50, profile=profile, fusion=how)
+        result = real.search(query, k=50, profile=profile, fusion=how, floor=None)
         assert result.used == SIGNALS
         assert len(result) == len(NOTES)
         for hit in result:
@@ -175,7 +175,7 @@ def test_names_count_for_less_than_codes(real):
 def test_ranks_of_a_signal(real):
     """The rank in a signal is the place by its raw score, None without evidence."""
     real.add_many([NewMemory(text=text, author=author) for text, author in NOTES])
-    result = real.search(QUERIES[0], k=50)
+    result = real.search(QUERIES[0], k=50, floor=None)
     for name in SIGNALS:
         parts = [(hit.signals[name], hit.memory.id) for hit in result]
         said = sorted((-part.raw, one, part.rank) for part, one in parts if part.rank is not None)

@@ -100,18 +100,18 @@ def test_vectors_alone_are_rarely_sure(notes):
 def test_a_floor(notes):
     """Hits below the floor are left out and counted; an answer with none left is empty and says how near it came."""
     query = "o banco recusou o cartão"
-    every = notes.search(query, k=5)
+    every = notes.search(query, k=5, floor=None)
     floor = sorted(hit.relevance for hit in every)[-2]
-    some = notes.search(query, k=5, min_relevance=floor)
+    some = notes.search(query, k=5, min_relevance=floor, floor=None)
     assert [hit.memory.id for hit in some] == [hit.memory.id for hit in every if hit.relevance >= floor]
     assert [hit.rank for hit in some] == [1, 2]
     assert some.withheld == 3
-    none = notes.search("the capital of Mongolia", k=3, min_relevance=0.5)
+    none = notes.search("the capital of Mongolia", k=3, min_relevance=0.5, floor=None)
     assert (len(none), none.withheld) == (0, len(NOTES))
     assert 0 < none.relevance < 0.5
     assert none.uncertain
     assert none.used == ("keyword", "semantic", "entity")
-    assert len(notes.search(query, k=5, min_relevance=0)) == 5
+    assert len(notes.search(query, k=5, min_relevance=0, floor=None)) == 5
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.5, "much", True, float("nan"), float("inf"), [0.5]])
@@ -147,12 +147,14 @@ def test_on_the_command_line(path):
     assert (sure.returncode, sure.stderr) == (0, "")
     doubtful = run(path, "search", "the capital of Mongolia")
     assert "uncertain" in doubtful.stderr
-    assert len(doubtful.stdout.splitlines()) == 6
+    # Two lines a hit; what not even its vector speaks for is none.
+    candidates = len(doubtful.stdout.splitlines()) // 2
+    assert 1 <= candidates < len(NOTES)
     empty = run(path, "search", "the capital of Mongolia", "--min-relevance", "0.5")
     assert (empty.returncode, empty.stderr) == (0, "")
     assert empty.stdout.startswith("nothing found: the best of what there is has relevance 0.")
     as_json = json.loads(run(path, "search", "the capital of Mongolia", "--min-relevance", "0.5", "--json").stdout)
-    assert (as_json["hits"], as_json["uncertain"], as_json["withheld"]) == ([], True, len(NOTES))
+    assert (as_json["hits"], as_json["uncertain"], as_json["withheld"]) == ([], True, candidates)
     assert 0 < as_json["relevance"] < 0.5
     refused = run(path, "search", "x", "--min-relevance", "2")
     assert refused.returncode == 1
@@ -161,7 +163,7 @@ def test_on_the_command_line(path):
 
 def test_the_scale_is_that_of_unrelated_texts(notes):
     """0 is the mean cosine to texts at random, so that what has nothing to do with the query is near it."""
-    found = notes.search("o banco recusou o cartão", k=9)
+    found = notes.search("o banco recusou o cartão", k=9, floor=None)
     shares = {hit.memory.text: hit.signals["semantic"].normalised for hit in found}
     assert shares[NOTES[0]] > 2 * shares[NOTES[3]]
     ends = [(hit.signals["semantic"].zero, hit.signals["semantic"].one) for hit in found]

@@ -16,7 +16,8 @@ import pytest
 from conftest import cross_encoded
 
 from memstore import InvalidInputError, MemstoreError, RerankerError
-from memstore.rerank import Second, catalogue, cross_encoder, named
+from memstore.embedding import named as embedder
+from memstore.rerank import Second, catalogue, cross_encoder, late, named
 from memstore.rerank.catalogue import KNOWN, SUGGESTED, described
 
 TEXTS = (
@@ -330,9 +331,15 @@ def test_a_cached_model_opens_by_its_name(cache, tiny_cross_encoder, name):
 def test_a_model_that_is_not_there_is_told_with_the_way_to_get_it(cache):
     """A model that is not in the cache, or not known at all, is one sentence with the remedy; nothing is made."""
     with pytest.raises(RerankerError) as told:
-        named(None).scores("key", ["key"])
+        named(f"fastembed:{SUGGESTED.name}").scores("key", ["key"])
     assert str(told.value) == (
         f"the reranker {SUGGESTED.name} is not in {cache}; memstore models pull {SUGGESTED.name} downloads it"
+    )
+    with pytest.raises(RerankerError) as told:
+        named(None).scores("key", ["key"])
+    assert str(told.value) == (
+        "no model that tells the vectors of tokens is on disk, and memstore models pull"
+        f" {SUGGESTED.name} downloads a cross-encoder"
     )
     with pytest.raises(RerankerError, match="no reranker 'someone/anything' is known; memstore models list shows"):
         named("fastembed:someone/anything").scores("key", ["key"])
@@ -348,14 +355,26 @@ def test_a_cached_model_that_is_not_whole_is_told(cache, tiny_cross_encoder):
 
 
 def test_the_usual_model_is_one_on_disk_that_may_be_used_for_everything(cache, tiny_cross_encoder):
-    """Without a name the first multilingual model on disk is taken, never one that forbids commercial use."""
+    """Without a name the first of the catalogue on disk is taken, never one that forbids commercial use."""
     kept(cache, "jinaai/jina-reranker-v2-base-multilingual", tiny_cross_encoder)
-    assert named(None).spec == f"fastembed:{SUGGESTED.name}"
+    assert cross_encoder.first_on_disk() is None
     kept(cache, "jinaai/jina-reranker-v1-tiny-en", tiny_cross_encoder)
-    assert named(None).spec == "fastembed:jinaai/jina-reranker-v1-tiny-en"
+    assert cross_encoder.first_on_disk() == "jinaai/jina-reranker-v1-tiny-en"
     kept(cache, GTE, tiny_cross_encoder)
-    assert named(None).spec == f"fastembed:{GTE}"
-    assert named(None).scores("key", ["key"])[0] == -1
+    assert cross_encoder.first_on_disk() == GTE
+    usual = named(None)
+    assert (usual.spec, usual.loaded, usual.name) == (None, False, "that is used when none is named")
+    assert usual.scores("key", ["key"])[0] == -1
+    assert usual.name == f"fastembed/{GTE}"
+
+
+def test_without_a_cross_encoder_the_usual_model_is_late_interaction(cache, minilm):
+    """Where no cross-encoder is on disk the usual one reads by the token vectors of the sentence model at hand."""
+    usual = named(None, lambda: embedder(f"fastembed:{minilm}").opened())
+    near, far = usual.scores("where is the spare key?", ["The spare key is under the blue pot.", "Rain all day."])
+    assert near > far
+    assert (usual.name, usual.weight) == (f"late-interaction/fastembed/{minilm.name}", late.WEIGHT)
+    assert not cache.exists()
 
 
 def test_the_catalogue_says_what_fastembed_says():
@@ -386,8 +405,10 @@ def test_the_suggested_model_is_multilingual_and_free_to_use():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("", "the reranker '' is unknown; give fastembed:NAME or fastembed:FOLDER, or an object"),
+        ("", "the reranker '' is unknown; give fastembed:NAME, fastembed:FOLDER, late-interaction or"),
         ("fastembed:", "the reranker 'fastembed:' is unknown"),
+        ("late-interaction: ", "the reranker 'late-interaction: ' is unknown"),
+        ("late-interaction:a\x00b", "has a NUL character"),
         ("fastembed", "the reranker 'fastembed' is unknown"),
         ("cohere:rerank-3", "the reranker 'cohere:rerank-3' is unknown"),
         ("fastembed:a\x00b", "has a NUL character"),
