@@ -76,10 +76,10 @@ def test_unusable_passage(opened, unusable):
     assert rows(store, "SELECT rowid FROM vectors_1") == [(1,), (2,), (3,), (4,)]
     assert (space(store).vectors, space(store).pending, space(store).refused) == (4, 0, 1)
     assert added[4].pending == ()
-    near = store.search("anything at all", k=2, signals=["semantic"])
+    near = store.search("anything at all", k=2, signals=["semantic"], floor=None)
     assert len(near) == 2
     assert "🎉" not in texts(near)
-    assert len(store.search("anything at all", k=10, signals=["semantic"])) == 4
+    assert len(store.search("anything at all", k=10, signals=["semantic"], floor=None)) == 4
     assert texts(store.search("🎉", signals=["keyword"])) == ["🎉"]
 
 
@@ -106,7 +106,7 @@ def test_unusable_query(opened, unusable):
     assert found.used == ("keyword", "entity")
     assert found.skipped == {"semantic": "the embedder gave no usable vector for this query"}
     with pytest.raises(SignalUnavailableError, match="no usable vector for this query"):
-        store.search("broken printer", signals=["semantic"])
+        store.search("broken printer", signals=["semantic"], floor=None)
 
 
 def test_model_without_any_usable_vector(opened):
@@ -137,7 +137,7 @@ def test_raw_score_is_the_cosine(opened, vector, cosine):
     """The raw semantic score is the cosine of query and passage to within 1e-6, whatever their lengths."""
     store = opened(embedder=FakeEmbedder(2, known={"kept": vector, "asked": [3, 0]}))
     store.add("kept")
-    assert cosines(store.search("asked", signals=["semantic"])) == [pytest.approx(cosine, abs=1e-6)]
+    assert cosines(store.search("asked", signals=["semantic"], floor=None)) == [pytest.approx(cosine, abs=1e-6)]
 
 
 def test_metric_is_declared(fake):
@@ -168,7 +168,7 @@ def test_nearest_of_many(many, k, depth, namespace):
     query = embedder.vector("what was it").astype(np.float64)
     exact = matrix @ query / np.linalg.norm(matrix, axis=1) / np.linalg.norm(query)
     order = np.argsort(-exact)[:k]
-    found = many.search("what was it", k=k, depth=depth, namespace=namespace, signals=["semantic"])
+    found = many.search("what was it", k=k, depth=depth, namespace=namespace, signals=["semantic"], floor=None)
     assert len(found) == min(k, len(chosen))
     assert cosines(found) == pytest.approx(exact[order].tolist(), abs=1e-6)
     assert {hit.memory.text for hit in found} == {f"note number {chosen[index]}" for index in order}
@@ -195,7 +195,7 @@ def test_deleted_words_are_gone(fake):
     fresh = fake.add("plain spanner")
     assert fresh.id > gone.id
     assert len(fake.search("quokka", signals=["keyword"])) == 0
-    assert texts(fake.search("quokka diary", signals=["semantic"])) == ["plain spanner"]
+    assert texts(fake.search("quokka diary", signals=["semantic"], floor=None)) == ["plain spanner"]
     assert_vectors_match(fake, FakeEmbedder())
 
 
@@ -204,10 +204,10 @@ def test_update_replaces_the_vector(opened):
     known = {"cats are great": [1, 0], "invoice 77 is overdue": [0, 1], "felines": [1, 0], "unpaid bill": [0, 1]}
     store = opened(embedder=FakeEmbedder(2, known=known))
     memory = store.add("cats are great")
-    assert cosines(store.search("felines", signals=["semantic"])) == [1.0]
+    assert cosines(store.search("felines", signals=["semantic"], floor=None)) == [1.0]
     store.update(memory.id, text="invoice 77 is overdue")
-    assert cosines(store.search("felines", signals=["semantic"])) == [0.0]
-    assert cosines(store.search("unpaid bill", signals=["semantic"])) == [1.0]
+    assert cosines(store.search("felines", signals=["semantic"], floor=None)) == [0.0]
+    assert cosines(store.search("unpaid bill", signals=["semantic"], floor=None)) == [1.0]
     assert len(store.search("cats", signals=["keyword"])) == 0
     assert rows(store, "SELECT count(*) FROM vectors_1") == [(1,)]
 
@@ -246,7 +246,7 @@ def test_passages_of_one_memory_do_not_crowd_out_others(opened, depth):
     store.add("a")
     store.add("bc")
     assert 100 <= space(store).vectors <= 256
-    found = store.search("asked", k=3, depth=depth, signals=["semantic"])
+    found = store.search("asked", k=3, depth=depth, signals=["semantic"], floor=None)
     assert [hit.memory.id for hit in found] == [long.id, 2, 3]
     assert [hit.rank for hit in found] == [1, 2, 3]
 
@@ -257,7 +257,7 @@ def test_hit_shows_the_nearest_passage(opened):
     embedder.vector = lambda text: np.array([1, 0] if "pot" in text or "where" in text else [0, 1], dtype=np.float32)
     store = opened(embedder=embedder)
     store.add(" ".join(["Nothing happens in this sentence."] * 60 + ["The spare key is under the blue pot."]))
-    (hit,) = store.search("where is it", signals=["semantic"])
+    (hit,) = store.search("where is it", signals=["semantic"], floor=None)
     assert hit.passage.text.endswith("The spare key is under the blue pot.")
     assert hit.passage.text == hit.memory.text[hit.passage.start : hit.passage.stop]
     assert hit.signals["semantic"].raw == 1.0
@@ -285,7 +285,7 @@ def test_failed_embedding_is_made_up_for(opened, number):
     assert embedded(store.spaces.fill()) == {"fake": 1}
     assert (space(store).vectors, space(store).pending, space(store).state) == (5, 0, "ready")
     assert store.get(number).pending == ()
-    assert store.search(f"note number {number}", signals=["semantic"])[0].memory.id == number
+    assert store.search(f"note number {number}", signals=["semantic"], floor=None)[0].memory.id == number
     assert_vectors_match(store, FakeEmbedder())
 
 
@@ -344,7 +344,7 @@ def test_broken_embedder_costs_only_its_signal(opened, passages, query, reason):
     assert found.skipped.keys() == {"semantic"}
     assert found.skipped["semantic"].startswith(reason)
     with pytest.raises(SignalUnavailableError, match="the semantic signal can't take part"):
-        store.search("scanner", signals=["semantic"])
+        store.search("scanner", signals=["semantic"], floor=None)
     with pytest.raises(EmbedderError, match="the embedder fake"):
         store.spaces.fill()
     assert (space(store).vectors, space(store).pending) == (1, 1)
@@ -374,7 +374,7 @@ def test_missing_embedder(opened, embedder, reason):
     assert found.skipped == {"semantic": reason}
     assert store.stats().embedder == reason
     with pytest.raises(SignalUnavailableError, match="the semantic signal can't take part"):
-        store.search("printer", signals=["semantic"])
+        store.search("printer", signals=["semantic"], floor=None)
     with pytest.raises(EmbedderError):
         store.spaces.fill()
 
@@ -435,14 +435,14 @@ def test_two_models_never_mix(opened, change):
         (new.model_id, new.dimensions, 11, 0, "ready"),
     ]
     assert_vectors_match(store, new, number=2)
-    found = store.search("note number 3", k=1, signals=["semantic"])
+    found = store.search("note number 3", k=1, signals=["semantic"], floor=None)
     assert cosines(found, name) == [pytest.approx(1.0, abs=1e-6)]
     assert found.spaces == (name,)
     assert "come from fake (8 dimensions)" in found.skipped["fake"]
     assert store.get(11).pending == ("fake",)
 
     again = opened(embedder=FakeEmbedder())
-    assert len(again.search("note number 3", k=20, signals=["semantic"])) == 10
+    assert len(again.search("note number 3", k=20, signals=["semantic"], floor=None)) == 10
     assert embedded(again.spaces.fill()) == {"fake": 1, name: 0}
     assert_vectors_match(again, FakeEmbedder(), number=1)
     assert_vectors_match(again, new, number=2)
@@ -519,13 +519,13 @@ def test_without_the_extension(opened, monkeypatch, found, reason):
         assert store.stats().embedder.startswith(reason)
         assert (space(store).vectors, space(store).pending) == (2, 2)
         with pytest.raises(SignalUnavailableError, match="the semantic signal can't take part"):
-            store.search("scanner", signals=["semantic"])
+            store.search("scanner", signals=["semantic"], floor=None)
         with pytest.raises(EmbedderError):
             store.spaces.fill()
         store.close()
     after = opened(embedder=FakeEmbedder())
     for left in ("note number 1", "note number 2"):
-        near = after.search(left, k=10, signals=["semantic"])
+        near = after.search(left, k=10, signals=["semantic"], floor=None)
         assert texts(near) in (["note number 3", "note number 4"], ["note number 4", "note number 3"])
         assert max(cosines(near)) < 0.999
     assert embedded(after.spaces.fill()) == {"fake": 2}
@@ -553,7 +553,7 @@ def test_vectors_left_behind_take_no_place(opened, monkeypatch, k):
         without_extension(patch, MemstoreError(NOT_INSTALLED))
         opened(embedder="none").delete(range(1, 61))
     store = opened(embedder=FakeEmbedder(2, known=known))
-    near = store.search("asked", k=k, depth=k, signals=["semantic"])
+    near = store.search("asked", k=k, depth=k, signals=["semantic"], floor=None)
     assert texts(near) == [f"kept {n}" for n in range(k)]
 
 
@@ -568,7 +568,7 @@ def test_new_file_without_the_extension(opened, monkeypatch, model):
     monkeypatch.undo()
     after = opened(embedder=FakeEmbedder(model_id=model))
     assert embedded(after.spaces.fill()) == {model: 1}
-    assert texts(after.search("the printer is offline", signals=["semantic"])) == ["the printer is offline"]
+    assert texts(after.search("the printer is offline", signals=["semantic"], floor=None)) == ["the printer is offline"]
 
 
 PAYMENTS = {
@@ -590,7 +590,7 @@ PAYMENTS = {
 def test_bundled_model_finds_paraphrases(real, query, language):
     """The bundled model finds a paraphrase in another language, where no word is shared."""
     real.add_many([NewMemory(text=text) for text in PAYMENTS.values()])
-    assert texts(real.search(query, k=1, signals=["semantic"])) == [PAYMENTS[language]]
+    assert texts(real.search(query, k=1, signals=["semantic"], floor=None)) == [PAYMENTS[language]]
 
 
 def test_bundled_model_reads_the_end_of_a_long_text(real):
@@ -598,7 +598,7 @@ def test_bundled_model_reads_the_end_of_a_long_text(real):
     filler = "The committee discussed the budget of the department and adjourned without a vote. "
     long = real.add(filler * 250 + "The spare key is under the blue pot.")
     real.add("The weather in the mountains was fine all week.")
-    (best, _) = real.search("where can I find the extra door opener", signals=["semantic"])
+    (best, _) = real.search("where can I find the extra door opener", signals=["semantic"], floor=None)
     assert best.memory.id == long.id
     assert "the blue pot" in best.passage.text
 
@@ -607,14 +607,16 @@ def test_fastembed_folder(opened, minilm):
     """A folder of ONNX files is a model that finds paraphrases, and auto opens the file with the same one again."""
     store = opened(embedder=f"fastembed:{minilm}")
     store.add_many([NewMemory(text=text) for text in ("The cat sat on the mat.", "Stocks fell sharply on Monday.")])
-    assert texts(store.search("a feline resting", k=1, signals=["semantic"])) == ["The cat sat on the mat."]
+    assert texts(store.search("a feline resting", k=1, signals=["semantic"], floor=None)) == ["The cat sat on the mat."]
     assert rows(store, "SELECT spec, model_id, dimensions FROM embedders") == [
         (f"fastembed:{minilm}", f"fastembed/{minilm.name}", 384)
     ]
     store.close()
     again = opened(embedder="auto")
     assert again.stats().embedder == f"fastembed/{minilm.name}"
-    assert texts(again.search("share prices dropped", k=1, signals=["semantic"])) == ["Stocks fell sharply on Monday."]
+    assert texts(again.search("share prices dropped", k=1, signals=["semantic"], floor=None)) == [
+        "Stocks fell sharply on Monday."
+    ]
     assert again.add("A dog barked all night.").pending == ()
 
 
