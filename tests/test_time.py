@@ -50,7 +50,7 @@ def test_replaced_memory_is_hidden_unless_asked_for(fake):
     assert found(fake) == [new.id]
     assert sorted(found(fake, superseded=True)) == [old.id, new.id]
     for signal in ("keyword", "semantic"):
-        assert found(fake, signals=[signal]) == [new.id]
+        assert found(fake, signals=[signal], floor=None) == [new.id]
     assert [one.id for one in fake.list()] == [new.id]
     assert sorted(one.id for one in fake.list(superseded=True)) == [old.id, new.id]
     assert (fake.count(), fake.count(superseded=True)) == (1, 2)

@@ -12,7 +12,7 @@ from memstore.evaluation.measures import MEASURES, Values, measured
 from memstore.evaluation.questions import Judged
 from memstore.fusion import PROFILES, Gathered, Scored, weighed
 from memstore.ranking import Ranking
-from memstore.records import Weights
+from memstore.records import SEARCH, Weights
 
 DEPTH = 50
 # No measure looks further down.
@@ -133,12 +133,14 @@ def ranked(
 ) -> Ranked:
     """Return the ids of the first memories by some weights and fusion, of those that a search by them would offer."""
     offered = np.zeros(len(gathered.ids), dtype=bool)
-    for name, one in gathered.signals.items():
-        if _takes_part(name, one, weights):
-            offered |= one.evidence
-    turns = gathered.turns
-    if turns is not None and weights.thread:
+    taking = {name: one for name, one in gathered.signals.items() if _takes_part(name, one, weights)}
+    for one in taking.values():
+        offered |= one.evidence
+    turns = gathered.turns if weights.thread else None
+    if turns is not None:
         offered |= (turns.answered >= 0) & offered[turns.answered]
+    if SEARCH.floor is not None:
+        offered &= fusion.floored(replace(gathered, signals=taking, turns=turns), SEARCH.floor).eligible
     if not offered.any():
         return []
     order = weighed(gathered, weights, how, rrf_k=rrf_k).order
