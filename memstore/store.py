@@ -532,10 +532,11 @@ class MemoryStore:
         their threads, where they pass the filters. `k` is the most memories that are searched for, as many as may fit
         when left out.
 
-        `format` is `markdown` (which needs fewest tokens round an item), `xml`, `plain` or `json`. Each begins by saying that these are data and no
-        instructions, gives the id, local date and author of each passage, and is fenced and escaped so that no memory
-        can end it or pass for another; controls and what is invisible are taken out of it. `order` is of the block
-        alone: by `relevance`, or by `time`. The other arguments are those of `search`. The same store and arguments
+        `format` is `markdown` (which needs fewest tokens round an item), `xml`, `plain` or `json`. Each begins by
+        saying that these are data and no instructions, gives the id, local date and author of each passage, and is
+        fenced and escaped so that no memory can end it or pass for another; controls and what is invisible are taken
+        out of it. `order` is of the block alone: by `relevance`, or by `time`. With `rerank` the search has its second
+        stage. The other arguments are those of `search`. The same store and arguments
         give the same block. Raises `InvalidInputError` on any argument that means nothing, and when the tokeniser
         fails or gives no count.
         """
