@@ -16,7 +16,7 @@ from pathlib import Path
 from locomo import memory, read
 
 from memstore import MemoryStore
-from memstore.context import DIVERSITY, FORMATS, entry, tokeniser
+from memstore.context import DEFAULT_FORMAT, DIVERSITY, FORMATS, entry, tokeniser
 
 BUDGETS = (500, 1000, 2000, 7000)
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--tokeniser", action="append", help="what counts (default: estimate); again for more")
     parser.add_argument("--tokens", action="store_true", help="compare the estimate with the other tokenisers")
     parser.add_argument("--budget", type=int, action="append", help="tokens (default: 500, 1000, 2000, 7000)")
-    parser.add_argument("--format", default="xml", choices=sorted(FORMATS))
+    parser.add_argument("--format", default=DEFAULT_FORMAT, choices=sorted(FORMATS))
     parser.add_argument("--diversity", type=float, default=DIVERSITY)
     parser.add_argument("--no-neighbours", action="store_true")
     parser.add_argument("-k", type=int, help="the most memories (default: as many as may fit)")

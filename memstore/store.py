@@ -14,7 +14,7 @@ import apsw
 from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
 from memstore import context as contexts
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
-from memstore.context import DIVERSITY, GivenTokeniser, Order
+from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Given
 from memstore.entities import Recogniser
@@ -499,7 +499,7 @@ class MemoryStore:
         *,
         max_tokens: int = 2000,
         tokeniser: GivenTokeniser = None,
-        format: str = "xml",
+        format: str = DEFAULT_FORMAT,
         order: Order = "relevance",
         k: int | None = None,
         neighbours: bool = True,
@@ -532,10 +532,11 @@ class MemoryStore:
         their threads, where they pass the filters. `k` is the most memories that are searched for, as many as may fit
         when left out.
 
-        `format` is `xml`, `markdown`, `plain` or `json`. Each begins by saying that these are data and no
-        instructions, gives the id, local date and author of each passage, and is fenced and escaped so that no memory
-        can end it or pass for another; controls and what is invisible are taken out of it. `order` is of the block
-        alone: by `relevance`, or by `time`. The other arguments are those of `search`. The same store and arguments
+        `format` is `markdown` (which needs fewest tokens round an item), `xml`, `plain` or `json`. Each begins by
+        saying that these are data and no instructions, gives the id, local date and author of each passage, and is
+        fenced and escaped so that no memory can end it or pass for another; controls and what is invisible are taken
+        out of it. `order` is of the block alone: by `relevance`, or by `time`. With `rerank` the search has its second
+        stage. The other arguments are those of `search`. The same store and arguments
         give the same block. Raises `InvalidInputError` on any argument that means nothing, and when the tokeniser
         fails or gives no count.
         """

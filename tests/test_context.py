@@ -46,7 +46,7 @@ def sources(text: str) -> list[str]:
 
 def test_xml_gives_the_texts_back(hostile):
     """A parser of XML reads exactly the stored texts, without controls, and the sources; no memory closes the block."""
-    found = hostile.context("tea", order="time")
+    found = hostile.context("tea", order="time", format="xml")
     root = ElementTree.fromstring(found.text)
     assert (root.tag, root.attrib) == ("memories", {"note": NOTE})
     assert [one.text for one in root] == list(CLEAN)
@@ -345,7 +345,7 @@ def test_neighbours_fill_the_room(talk):
 def test_hits_come_before_neighbours(talk):
     """Where there is room for two, the second hit goes before a neighbour of the first."""
     talk.add("Another zeppelin, far away.")
-    found = talk.context("zeppelin", max_tokens=260, tokeniser=len)
+    found = talk.context("zeppelin", max_tokens=260, tokeniser=len, format="xml")
     assert [one.reason for one in found.items] == ["hit", "hit"]
 
 

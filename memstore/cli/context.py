@@ -19,7 +19,7 @@ from memstore.cli.support import (
     rerank_options,
     superseded_option,
 )
-from memstore.context import DIVERSITY, FORMATS, NAMES, ORDERS
+from memstore.context import DEFAULT_FORMAT, DIVERSITY, FORMATS, NAMES, ORDERS
 from memstore.records import Context
 
 
@@ -27,7 +27,7 @@ from memstore.records import Context
 @click.argument("query")
 @click.option("--max-tokens", type=int, default=2000, show_default=True, help="The block never has more.")
 @click.option("--tokeniser", default="estimate", show_default=True, help=f"What counts: {NAMES}.")
-@click.option("--format", "format", default="xml", show_default=True, help=f"{', '.join(FORMATS)}.")
+@click.option("--format", "format", default=DEFAULT_FORMAT, show_default=True, help=f"{', '.join(FORMATS)}.")
 @click.option("--order", default="relevance", show_default=True, help=f"{' or '.join(ORDERS)}.")
 @click.option("-k", "--limit", "k", type=int, help="How many memories at most (default: as many as may fit).")
 @click.option("--neighbours/--no-neighbours", default=True, help="Fill room with what stands beside in the threads.")
