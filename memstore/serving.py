@@ -104,15 +104,15 @@ class Serving:
                 others = others or reason
         raise EmbedderError(own or others or _CALLERS_OWN)
 
-    def token_reader(self) -> Embedder:
+    def token_reader(self, spaces: Sequence[StoredSpace]) -> Embedder:
         """Return a loaded sentence model that tells the vectors of tokens: of a space, else one that is on disk.
 
         Raises `EmbedderError` when there is none; models of the caller's and of the file that tell none are named.
         """
         silent = []
-        for model in (*self.own, *self._served.values()):
+        for space in spaces:
             with suppress(EmbedderError):
-                found = model.opened(self.wait)
+                found = self.model(space, None, patient=True).opened()
                 if hasattr(found, "token_vectors"):
                     return found
                 silent.append(found.model_id)
