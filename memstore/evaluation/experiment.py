@@ -366,7 +366,8 @@ def _second_stage(gathers: Sequence[Gathered], rerank: int, refused: Sequence[st
         return f"There is no run with a second stage: {why}."
     said = (
         f"The run {RERANK} is the run {DEFAULT} with its best {rerank:,} read again by the store's reranker, which"
-        f" counts for {weight:g} of the score."
+        f" counts for {weight:g} of the score. It may remember what it read for earlier questions, as late interaction"
+        " does: the first ones of a process take longer than the median."
     )
     if not refused:
         return said
