@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import operator
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from memstore.analysis import LANGUAGES
 from memstore.errors import InvalidInputError
-from memstore.records import Ageing, Moment, NewMemory
+from memstore.records import Ageing, Moment, NewMemory, Preset
 
 LONGEST_TEXT = 100_000_000
 LONGEST_NAME = 1_000
@@ -181,9 +182,13 @@ def languages(value: Any) -> tuple[str, ...]:
 
 def whole(field: str, value: Any, *, least: int) -> int:
     """Return a whole number of at least `least`, or refuse it."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= LARGEST_NUMBER:
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or not least <= found <= LARGEST_NUMBER:
         raise InvalidInputError(f"{field} is {brief(value)}; give a whole number from {least} to {LARGEST_NUMBER:,}.")
-    return int(value.__index__())
+    return found
 
 
 def flag(field: str, value: Any) -> bool:
@@ -210,6 +215,32 @@ def ageing(value: Any) -> Ageing:
             f"ageing: half_life is {brief(days)}; give days, more than 0 and at most {LARGEST_NUMBER:,}."
         )
     return value
+
+
+def floor(value: Any) -> float | None:
+    """Return a share of a space's scale, or None for no bound, or refuse it."""
+    if value is None:
+        return None
+    found = native(value)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not -1 <= found <= 1:
+        raise InvalidInputError(f"floor is {brief(value)}; give a number from -1 to 1, or None for no bound.")
+    return float(found)
+
+
+def preset(value: Any) -> Preset:
+    """Return how a kind of search looks, or refuse what means nothing."""
+    if not isinstance(value, Preset):
+        raise InvalidInputError(f"preset is {type(value).__name__}; give a Preset, or leave it out.")
+    try:
+        return Preset(
+            k=whole("k", value.k, least=1),
+            depth=whole("depth", value.depth, least=1),
+            floor=floor(value.floor),
+            min_relevance=None if value.min_relevance is None else share("min_relevance", value.min_relevance),
+            rerank=flag("rerank", value.rerank),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"preset: {error}") from error
 
 
 def seconds(field: str, value: Any) -> float:

@@ -60,13 +60,15 @@ class Question:
 class Found:
     """What is known of a query's candidates: `gathered`, None where no signal took part, and how it came about.
 
-    `passages` gives the nearest passage of each memory by signal, `held` the entities of the query that it mentions.
+    `floored` is how many candidates only a vector speaks for, below the floor. `passages` gives the nearest passage of
+    each memory by signal, `held` the entities of the query that it mentions.
     """
 
     skipped: dict[str, str]
     gathered: Gathered | None = None
     asked: keyword.Asked | None = None
     pending: int = 0
+    floored: int = 0
     passages: dict[str, dict[int, int]] = field(default_factory=dict)
     held: dict[int, tuple[QueryEntity, ...]] = field(default_factory=dict)
 
@@ -144,7 +146,9 @@ class Gatherer:
             with clock("complete"):
                 found.gathered = _completed(conn, question, found, signals, condition, moment)
                 if question.floor is not None:
-                    found.gathered = floored(found.gathered, question.floor)
+                    kept = floored(found.gathered, question.floor)
+                    found.floored = int(found.gathered.eligible.sum() - kept.eligible.sum())
+                    found.gathered = kept
         return found
 
 

@@ -122,6 +122,21 @@ def get(conn: apsw.Connection, memory_id: int) -> Row | None:
     return _row(conn, "id = ?", memory_id) if abs(memory_id) <= checks.LARGEST_INTEGER else None
 
 
+def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
+    """Return rows by id, from one statement."""
+    found = all_rows(
+        conn,
+        f"SELECT {', '.join('m.' + name for name in _NAMES)},"
+        " (SELECT json_group_array(tag) FROM tags t WHERE t.memory_id = m.id)"
+        " FROM json_each(?) j JOIN memories m ON m.id = j.value",
+        (json.dumps(sorted(ids)),),
+    )
+    return {
+        fields[0]: Row(**dict(zip(_NAMES, fields, strict=True)), tags=tuple(sorted(json.loads(tags))))
+        for *fields, tags in found
+    }
+
+
 def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
     """Return the row of a key in its namespace, expired or not."""
     return _row(conn, "namespace = ? AND key = ?", namespace, key)

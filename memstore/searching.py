@@ -4,20 +4,21 @@ import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
 import numpy as np
 
-from memstore import checks, filters, fusion, keyword, memories, spans, surroundings
+from memstore import checks, filters, fusion, keyword, memories, rereading, spans, surroundings
 from memstore.analysis import Analyser
 from memstore.database import Database
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, RerankerError
-from memstore.fusion import DEFAULT_FUSION, PROFILES, Ages, Fused, Gathered, Numbers, Reread, Scores
+from memstore.fusion import DEFAULT_FUSION, PROFILES, Ages, Fused, Gathered, Numbers, Scores
 from memstore.gathering import SIGNALS, Clock, Found, Gatherer, Question
 from memstore.ranking import RANKINGS, Ranking
-from memstore.records import LIKELY, THREAD_WORDS, Hit, SearchResult, SignalScore, Weights
+from memstore.records import LIKELY, THREAD_WORDS, Hit, Memory, Passage, SearchResult, SignalScore, Weights
 from memstore.rerank import Second, named
 from memstore.rereading import Rereader
 from memstore.serving import Serving
@@ -46,54 +47,62 @@ class Searcher:
 
         Raises `SignalUnavailableError` when a signal that was named can't help.
         """
-        clock = _Clock()
+        clock, moment = _Clock(), checks.now()
         fusion.method(question.fusion)
-        moment = checks.now()
+        why_once = self._not_again(question, clock)
         with self._database.read() as conn:
             found = self._gatherer.gather(conn, question, moment, clock)
             gathered = found.gathered
+            if why_once:
+                found.skipped[fusion.RERANK] = why_once
             if gathered is None:
                 return _nothing(question, found.skipped)
             with clock("fuse"):
-                fused = fusion.weighed(gathered, question.weights, question.fusion)
+                first = fusion.weighed(gathered, question.weights, question.fusion)
                 plain = question.weights == PROFILES["default"] and question.fusion in (None, DEFAULT_FUSION)
-                relevance = fusion.relevance(gathered, fused if plain else None)
-            first = fused
-            if question.rerank:
-                best = fused.order[relevance[fused.order] >= (question.min_relevance or 0.0)]
-                reread = self._reread(conn, question, found, fused, best, moment, clock)
-                fused = fused if reread is None else fusion.reranked(fused, gathered, reread)
-            with clock("fuse"):
-                if question.ageing is not None:
-                    fused = fusion.aged(fused, gathered, _ages(conn, gathered, moment), question.ageing)
-                chosen, withheld = _chosen(conn, question, gathered, fused.order, relevance)
+                relevance = fusion.relevance(gathered, first if plain else None)
+                likely, by_time = _likely(question, first.order, relevance)
+                again = likely[: 0 if why_once else question.rerank]
+                ages = None if question.ageing is None else _ages(conn, gathered, moment)
             with clock("read"):
-                best = gathered.ids[chosen].tolist()
-                there = memories.read(conn, best)
-                matched = lent = {}
-                if found.asked is not None:
-                    matched = keyword.held(conn, found.asked, best)
-                    lent = keyword.lent(conn, found.asked, matched) if "keyword" in gathered.signals else {}
-                passages = spans.passages(conn, there, spans.nearest(best, chosen, fused, found.passages), matched)
+                wanted = likely if ages is not None else np.union1d(again, likely[: question.k])
+                if by_time:
+                    # The ids of the candidates are ascending.
+                    latest = memories.newest(conn, gathered.ids[likely].tolist(), question.k)
+                    wanted = np.searchsorted(gathered.ids, latest)
+                read = _read(conn, found, gathered, first, wanted)
+                texts = rereading.texts(conn, gathered.ids[again].tolist(), read.passages, moment)
+        fused = first
+        if len(again):
+            try:
+                with clock(fusion.RERANK):
+                    fused = fusion.reranked(first, gathered, self._rereader.read(question, found, again, texts))
+            except RerankerError as error:
+                found.skipped[fusion.RERANK] = str(error)
+        if ages is not None and question.ageing is not None:
+            fused = fusion.aged(fused, ages, question.ageing)
+        chosen = wanted if by_time else fused.order[np.isin(fused.order, likely)][: question.k]
         standing: dict[int, int] = {}
         if fusion.RERANK in fused.parts:
             standing = {int(index): place for place, index in enumerate(first.order, 1)}
         hits = tuple(
             Hit(
-                memory=there[memory_id],
+                memory=read.memories[memory_id],
                 score=float(fused.scores[index]),
                 rank=rank,
                 relevance=float(relevance[index]),
                 signals=_signals(fused, index),
                 boost=float(fused.boosts[index]),
-                passage=passages.get(memory_id),
+                passage=read.passages.get(memory_id),
                 entities=tuple(one.name for one in found.held.get(memory_id, ())),
-                terms=matched.get(memory_id, ()),
-                neighbour_terms=lent.get(memory_id, ()),
+                terms=read.matched.get(memory_id, ()),
+                neighbour_terms=read.lent.get(memory_id, ()),
                 first_score=float(first.scores[index]) if standing else None,
                 first_rank=standing.get(index),
             )
-            for rank, (index, memory_id) in enumerate(zip(chosen.tolist(), best, strict=True), 1)
+            for rank, (index, memory_id) in enumerate(
+                zip(chosen.tolist(), gathered.ids[chosen].tolist(), strict=True), 1
+            )
         )
         return SearchResult(
             query=question.query,
@@ -103,30 +112,22 @@ class Searcher:
             spaces=tuple(one.space for one in gathered.signals.values() if one.space is not None),
             pending=found.pending,
             timings=clock.timings,
-            relevance=float(relevance[chosen if len(chosen) else fused.order].max(initial=0.0)),
-            withheld=withheld,
+            relevance=float(relevance[chosen if len(chosen) else first.order].max(initial=0.0)),
+            withheld=found.floored + len(first.order) - len(likely),
         )
 
-    def _reread(
-        self,
-        conn: apsw.Connection,
-        question: Question,
-        found: Found,
-        fused: Fused,
-        best: Numbers,
-        moment: str,
-        clock: Clock,
-    ) -> Reread | None:
-        """Return what the second stage says of the best candidates; None, and why in `skipped`, where it can't."""
-        if not len(best):
-            found.skipped[fusion.RERANK] = "there is nothing to read again"
-            return None
+    def _not_again(self, question: Question, clock: Clock) -> str:
+        """Say why there is no second stage although it was asked for; nothing when there is one, or was not."""
+        if not question.rerank:
+            return ""
+        if question.sort == "newest":
+            return "the newest come first, whatever it says"
         try:
             with clock(fusion.RERANK):
-                return self._rereader.read(conn, question, found, fused, best[: question.rerank], moment)
+                self._rereader.ready(question.query)
         except RerankerError as error:
-            found.skipped[fusion.RERANK] = str(error)
-            return None
+            return str(error)
+        return ""
 
     def around(self, found: SearchResult, chosen: filters.Filter, *, neighbours: bool) -> surroundings.Surroundings:
         """Return what stands round the hits of a search with a filter, the memories beside them only when asked for."""
@@ -160,13 +161,19 @@ class Searcher:
             rerank=rerank,
         )
         clock, moment = _Clock(), checks.now()
+        if rerank:
+            self._rereader.ready(query)
         with self._database.read() as conn:
             found = self._gatherer.gather(conn, question, moment, clock)
-            if rerank and found.gathered is not None and len(found.gathered.ids):
+            if rerank and found.gathered is not None:
                 fused = fusion.weighed(found.gathered, weights)
-                with clock(fusion.RERANK):
-                    reread = self._rereader.read(conn, question, found, fused, fused.order[:rerank], moment)
-                found.gathered = dataclasses.replace(found.gathered, reread=reread)
+                again = fused.order[:rerank]
+                read = _read(conn, found, found.gathered, fused, again)
+                texts = rereading.texts(conn, found.gathered.ids[again].tolist(), read.passages, moment)
+        if rerank and found.gathered is not None:
+            with clock(fusion.RERANK):
+                reread = self._rereader.read(question, found, again, texts)
+            found.gathered = dataclasses.replace(found.gathered, reread=reread)
         empty = Gathered(
             ids=np.zeros(0, dtype=np.int64),
             eligible=np.zeros(0, dtype=bool),
@@ -214,6 +221,8 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
 
 
 def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
+    if question.rerank:
+        skipped = {**skipped, fusion.RERANK: "there is nothing to read again"}
     return SearchResult(query=question.query, hits=(), used=(), skipped=skipped, timings={})
 
 
@@ -227,19 +236,36 @@ def _ages(conn: apsw.Connection, gathered: Gathered, moment: str) -> Ages:
     )
 
 
-def _chosen(
-    conn: apsw.Connection, question: Question, gathered: Gathered, order: Numbers, relevance: Scores
-) -> tuple[Numbers, int]:
-    """Return the indices of the hits, in the order asked for, and how many candidates were not relevant enough."""
+def _likely(question: Question, order: Numbers, relevance: Scores) -> tuple[Numbers, bool]:
+    """Return the indices of what is relevant enough, the best first, and whether the newest of them come first."""
     newest, floor = question.sort == "newest", question.min_relevance
     likely = order[relevance[order] >= ((LIKELY if newest else 0.0) if floor is None else floor)]
     if newest and floor is None and not len(likely):
-        return order[: question.k], 0
-    withheld = len(order) - len(likely)
-    if newest:
-        # The ids of the candidates are ascending.
-        likely = np.searchsorted(gathered.ids, memories.newest(conn, gathered.ids[likely].tolist(), question.k))
-    return likely[: question.k], withheld
+        return order, False
+    return likely, newest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Memories by id, the passage that stands for each, the words of the query in it, and those beside it alone."""
+
+    memories: Mapping[int, Memory]
+    passages: Mapping[int, Passage]
+    matched: Mapping[int, tuple[str, ...]]
+    lent: Mapping[int, tuple[str, ...]]
+
+
+def _read(conn: apsw.Connection, found: Found, gathered: Gathered, fused: Fused, wanted: Numbers) -> _Read:
+    """Read what is known of the candidates at some indices."""
+    ids = gathered.ids[wanted].tolist()
+    there = memories.read(conn, ids)
+    matched: Mapping[int, tuple[str, ...]] = {}
+    lent: Mapping[int, tuple[str, ...]] = {}
+    if found.asked is not None:
+        matched = keyword.held(conn, found.asked, ids)
+        lent = keyword.lent(conn, found.asked, matched) if "keyword" in gathered.signals else {}
+    passages = spans.passages(conn, there, spans.nearest(ids, wanted, fused, found.passages), matched)
+    return _Read(memories=there, passages=passages, matched=matched, lent=lent)
 
 
 def _signals(fused: Fused, index: int) -> dict[str, SignalScore]:

@@ -9,7 +9,6 @@ from memstore.database import Database
 from memstore.embedding import Embedder, Given, Model, asks_elsewhere, first_on_disk, named, resolve, usual
 from memstore.errors import EmbedderError, InvalidInputError
 from memstore.semantic import StoredSpace
-from memstore.semantic import spaces as stored_spaces
 
 # A model that did not answer in time is not waited for again at each call.
 _REST_SECONDS = 30.0
@@ -105,15 +104,15 @@ class Serving:
                 others = others or reason
         raise EmbedderError(own or others or _CALLERS_OWN)
 
-    def token_reader(self) -> Embedder:
+    def token_reader(self, spaces: Sequence[StoredSpace]) -> Embedder:
         """Return a loaded sentence model that tells the vectors of tokens: of a space, else one that is on disk.
 
         Raises `EmbedderError` when there is none; models of the caller's and of the file that tell none are named.
         """
         silent = []
-        for model in self._of_the_file():
+        for space in spaces:
             with suppress(EmbedderError):
-                found = model.opened(self.wait)
+                found = self.model(space, None, patient=True).opened()
                 if hasattr(found, "token_vectors"):
                     return found
                 silent.append(found.model_id)
@@ -124,15 +123,6 @@ class Serving:
         raise EmbedderError(
             f"{told}no other sentence model is on disk; reranker='late-interaction:FOLDER' names a model of fastembed"
         )
-
-    def _of_the_file(self) -> Iterator[Model]:
-        """Yield the models of the caller's, and those of the file's spaces that can be had, asked before or not."""
-        yield from self.own
-        with self._database.read() as conn:
-            spaces = stored_spaces(conn)
-        for space in spaces:
-            with suppress(EmbedderError):
-                yield self.model(space, self.wait)
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""

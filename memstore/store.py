@@ -49,6 +49,7 @@ from memstore.records import (
 from memstore.rerank import Reranker
 from memstore.rerank import named as second_stage
 from memstore.searching import Searcher, signal_names
+from memstore.semantic import StoredSpace
 from memstore.serving import Serving
 from memstore.spaces import Spaces
 from memstore.terms import Terms
@@ -114,7 +115,7 @@ class MemoryStore:
             lexicon = Lexicon(self._database, agreed)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
-            second = second_stage(reranker, serving.token_reader)
+            second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
             with self._database.read() as conn:
                 strangers = serving.strangers(semantic.spaces(conn))
             for stranger in strangers:
@@ -449,8 +450,8 @@ class MemoryStore:
             min_relevance=None if min_relevance is None else checks.share("min_relevance", min_relevance),
             ageing=None if ageing is None else checks.ageing(ageing),
             sort=cast(Sort, checks.one_of("sort", sort, SORTS)),
-            floor=None if floor is None else checks.share("floor", floor),
-            rerank=read if rerank else 0,
+            floor=checks.floor(floor),
+            rerank=read if checks.flag("rerank", rerank) else 0,
             rerank_weight=None if rerank_weight is None else checks.share("rerank_weight", rerank_weight),
         )
         return self.searcher.search(question)
@@ -475,8 +476,7 @@ class MemoryStore:
         stage; often that is nothing. `preset` changes any of it (`dataclasses.replace(RECALL, min_relevance=0.5)`);
         `k` and the filters are those of `search`, and so is what is raised.
         """
-        if not isinstance(preset, Preset):
-            raise InvalidInputError(f"preset is {type(preset).__name__}; give a Preset, or leave it out for RECALL.")
+        preset = checks.preset(preset)
         return self.search(
             query,
             preset.k if k is None else k,
@@ -712,6 +712,10 @@ class MemoryStore:
         with self._database.read() as conn:
             waiting = self.spaces.waiting(conn)
         return [dataclasses.replace(one, pending=waiting) for one in done] if waiting else done
+
+    def _spaces(self) -> builtins.list[StoredSpace]:
+        with self._database.read() as conn:
+            return semantic.spaces(conn)
 
     def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return the file's languages; a new file takes those wanted."""

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from conftest import FakeEmbedder
 
 from memstore import MemoryStore, NewMemory, render
 from memstore.database import Database
-from memstore.errors import InvalidInputError, StorageError
+from memstore.errors import InvalidInputError, RerankerError, StorageError
 from memstore.evaluation import (
     DEPTHS,
     MEASURES,
@@ -29,7 +31,7 @@ from memstore.evaluation import (
     rows,
 )
 from memstore.evaluation.verdict import Facts, compared, sentences
-from memstore.fusion import METHODS
+from memstore.fusion import METHODS, PROFILES
 from memstore.records import Weights
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -206,7 +208,7 @@ def test_the_verdict_on_weights():
 
 
 def test_the_verdict_on_what_could_be_won():
-    """What a second embedder and a reranker could win at most is counted, and small where it is."""
+    """What a second embedder and a second stage could win at most is counted, and small where it is."""
     said = " ".join(sentences(facts(nowhere=hits(*[1] * 40, *[0] * 60), first_ten=hits(*[1] * 100))))
     assert "A second embedder could bring at most 40.0%" in said
     assert "(40 of 100). There is something to win" in said
@@ -214,6 +216,178 @@ def test_the_verdict_on_what_could_be_won():
     said = " ".join(sentences(facts(vectors=False)))
     assert "An embedder (no vectors took part) could bring at most 0.0%" in said
     assert said.count("There is little to win.") == 2
+
+
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        (95, "The second stage is worth its cost here: with the best 20 read again a right memory comes first for 95"),
+        (60, "The second stage does harm here: with the best 20 read again a right memory comes first for 60"),
+        (80, "The second stage is not worth its cost here, as it makes no difference that matters: with the best 20"),
+        (84, "Can't tell whether the second stage is worth its cost here: with the best 20 read again"),
+    ],
+)
+def test_the_verdict_on_a_second_stage(right, told):
+    """The second stage is held against the default: worth its cost, harm, no difference, or not to be told."""
+    said = sentences(
+        facts(
+            reread=hits(*[1] * right, *[0] * (100 - right)),
+            read=20,
+            candidates=hits(*[1] * 97, *[0] * 3),
+            milliseconds={"default": 20.04, "rerank": 812.4},
+        )
+    )
+    (own,) = [one for one in said if "second stage" in one]
+    assert own.startswith(told)
+    assert f"{right} of 100 questions, without for 80 ({right - 80:+.1f}% of the questions" in own
+    assert own.endswith(
+        "It takes 812 ms a question, the default alone 20.0 ms. Whoever always chose the right one of the best 20 would"
+        " reach 97.0%."
+    )
+    assert "could at most lift" not in " ".join(said)
+
+
+class Scorer:
+    """A second stage of our own: what it says of a text is up to the test."""
+
+    model_id = "scorer"
+
+    def __init__(self, logit, weight=0.9):
+        self.logit = logit
+        self.weight = weight
+
+    def score(self, query, texts):
+        return [self.logit(query, text) for text in texts]
+
+
+class Noted:
+    """A store's searcher that notes what it is asked, and of every stage that took time says that it took its own."""
+
+    def __init__(self, searcher, **milliseconds):
+        self._searcher = searcher
+        self._milliseconds = milliseconds
+        self.asked = []
+
+    def gather(self, query, **options):
+        self.asked.append((query, options.get("rerank", 0)))
+        found = self._searcher.gather(query, **options)
+        return replace(found, timings={name: self._milliseconds[name] for name in found.timings})
+
+    def resolve(self, names, namespace=None):
+        return self._searcher.resolve(names, namespace)
+
+
+@pytest.fixture
+def foxes(path):
+    """Twelve questions about foxes whose wrong note comes first by its words, and a store with a second stage."""
+    notes = [
+        one
+        for number in range(12)
+        for one in (
+            NewMemory(text=f"fox{number} fox{number}", key=f"wrong/{number}"),
+            NewMemory(text=f"of a fox{number} in a wood there is this answer", key=f"right/{number}"),
+        )
+    ]
+    asked = [judged(f"fox{number}", f"right/{number}") for number in range(12)]
+
+    @contextmanager
+    def foxes(reranker):
+        with MemoryStore(path, embedder="none", reranker=reranker) as store:
+            store.add_many(notes)
+            yield store.searcher, asked
+
+    return foxes
+
+
+def test_a_second_stage_is_one_more_run(foxes):
+    """With rerank each question is asked once, the first stage's runs stay as they are, and the second adds its own."""
+    spent = {"analyse": 1.0, "keyword": 2.0, "entity": 4.0, "complete": 8.0, "embed": 16.0, "rerank": 512.0}
+    with foxes(Scorer(lambda _, text: 9.0 if "answer" in text else -9.0)) as (searcher, asked):
+        noted = Noted(searcher, **spent)
+        found = evaluate(noted, asked, rerank=50, depths=())
+        without = evaluate(noted, asked, depths=())
+    assert noted.asked == [(one.text, rerank) for rerank in (50, 0) for one in asked]
+    by_name = runs(found)
+    second = by_name.pop("rerank")
+    assert tuple(by_name.values()) == without.runs
+    assert second.kind == "rerank"
+    assert second.milliseconds == by_name["default"].milliseconds + 512.0
+    assert (by_name["default"].measures["hit@1"].value, second.measures["hit@1"].value) == (0.0, 1.0)
+    assert second.against["hit@1"].value == 1.0 - max(
+        run.measures["hit@1"].value for run in found.runs if run.kind == "signal"
+    )
+    assert (
+        "The second stage is worth its cost here: with the best 50 read again a right memory comes first for 12 of 12"
+        " questions, without for 0 (+100.0% of the questions" in " ".join(found.verdict)
+    )
+    assert "its best 50 read again by the store's reranker, which counts for 0.9 of the score." in found.notes[-1]
+    assert "--rerank adds one" in without.notes[-1]
+    assert "A second stage could at most lift" in " ".join(without.verdict)
+
+
+def test_the_run_of_a_second_stage_is_what_a_search_finds(path):
+    """The run ranks as a search with rerank does, at the weight that the reranker has itself, whatever it reads."""
+    second = Scorer(lambda query, text: float(len(set(text) - set(query)) % 5 - 2), weight=0.4)
+    with MemoryStore(path, embedder=FakeEmbedder(), reranker=second) as store:
+        for number in range(60):
+            store.add(f"note {number} about topic{number % 7} of TK-{100 + number % 9}", key=f"n{number}")
+        asked = [judged(f"topic{one} TK-{100 + one}", f"n{one}") for one in range(7)]
+        for read in (3, 50):
+            found = evaluate(store.searcher, asked, rerank=read, depths=())
+            ranks = []
+            for one in asked:
+                keys = [hit.memory.key for hit in store.search(one.text, 10, rerank=True, rerank_depth=read)]
+                ranks.append(1 / (1 + keys.index(one.relevant[0])) if one.relevant[0] in keys else 0.0)
+            assert runs(found)["rerank"].measures["MRR@10"].value == pytest.approx(np.mean(ranks))
+            assert runs(found)["rerank"].measures != runs(found)["default"].measures
+
+
+def test_a_second_stage_that_fails_is_a_note(foxes):
+    """A reranker that never answers is no run, and a note says why; the evaluation is that of the first stage."""
+    with foxes(Scorer(lambda *_: 1 / 0)) as (searcher, asked):
+        noted = Noted(searcher, **dict.fromkeys(("analyse", "keyword", "entity", "complete", "embed"), 1.0))
+        found = evaluate(noted, asked, rerank=50, depths=())
+        without = evaluate(noted, asked, depths=())
+    assert found.runs == without.runs
+    assert found.verdict == without.verdict
+    assert found.notes[-1] == (
+        "There is no run with a second stage: the reranker scorer failed (ZeroDivisionError: division by zero)."
+    )
+
+
+def test_a_second_stage_that_fails_at_times_leaves_the_order_before_it(foxes):
+    """Where the reranker fails for some questions these stand as the first stage has them, and a note counts them."""
+
+    def logit(query, text):
+        if query in ("fox3", "fox7"):
+            raise RerankerError(f"{query} is too sly.")
+        return 9.0 if "answer" in text else -9.0
+
+    with foxes(Scorer(logit)) as (searcher, asked):
+        found = evaluate(searcher, asked, rerank=50, depths=())
+    assert runs(found)["rerank"].measures["hit@1"].value == pytest.approx(10 / 12)
+    assert found.notes[-1].endswith(
+        "For 2 of 12 questions it read nothing, and the order before it stands; the first time: fox3 is too sly."
+    )
+
+
+def test_what_a_second_stage_can_not_be_asked(foxes):
+    """A negative number to read is refused; questions without words leave nothing to read, and a note says so."""
+    with foxes(Scorer(lambda *_: 0.0)) as (searcher, asked):
+        with pytest.raises(InvalidInputError, match="rerank is -1"):
+            evaluate(searcher, asked, rerank=-1)
+        found = evaluate(searcher, [judged("?!", "right/1")], rerank=50, depths=())
+    assert "rerank" not in runs(found)
+    assert found.notes[-1] == "There is no run with a second stage: no question has a memory to read again."
+
+
+def test_a_profile_called_like_the_second_stage_is_told_apart(foxes):
+    """A profile of the user's own that is called rerank has another run than the second stage."""
+    profiles = {**PROFILES, "rerank": Weights(keyword=1.0)}
+    with foxes(Scorer(lambda _, text: 9.0 if "answer" in text else -9.0)) as (searcher, asked):
+        by_name = runs(evaluate(searcher, asked, profiles=profiles, rerank=50, depths=()))
+    assert by_name["rerank"].kind == "rerank"
+    assert by_name["profile rerank"].kind == "variant"
 
 
 def test_a_second_embedder_is_weighed_by_leaving_it_out(path):
@@ -531,6 +705,21 @@ def test_json_is_all_of_standard_output(run):
     assert found["verdict"][0].startswith("These are only 9 questions")
 
 
+@pytest.mark.usefixtures("filled")
+def test_a_second_stage_at_the_command_line(run, minilm):
+    """--rerank adds the run of the reranker that is named; of one that is not there a note says so, and no more."""
+    done = run("questions.jsonl", "--rerank", "--reranker", f"late-interaction:{minilm}", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["name"] for one in found["runs"] if one["kind"] == "rerank"] == ["rerank"]
+    assert any("the second stage is worth its cost here" in one for one in found["verdict"])
+    assert "The run rerank is the run default with its best 50 read again" in done.stderr
+    done = run("questions.jsonl", "--rerank", "--reranker", "late-interaction:./nowhere")
+    assert done.returncode == 0
+    assert "\trerank\n" not in done.stdout
+    assert re.search(r"^There is no run with a second stage: .*nowhere", done.stderr, re.MULTILINE)
+
+
 def test_standard_input_and_a_limit(run, filled):
     """`-` reads the questions from standard input, with a byte order mark or without; --limit takes the first."""
     text = "\ufeff" + filled.read_text(encoding="utf-8")
@@ -580,6 +769,9 @@ def test_distractors_leave_the_file_as_it_is(run, tmp_path):
         (["questions.jsonl", "--self"], None, 2, "give a file of QUESTIONS, or --self"),
         (["questions.jsonl", "--sweep", "k2"], None, 2, "there is no sweep 'k2'; name one of alpha, k1"),
         (["questions.jsonl", "--limit", "0"], None, 2, "--limit is 0; give 1 or more"),
+        (["questions.jsonl", "--reranker", "late-interaction"], None, 2, "--reranker goes with --rerank."),
+        (["questions.jsonl", "--rerank", "--tokens"], None, 2, "--tokens goes with QUESTIONS of your own, and with no"),
+        (["questions.jsonl", "--rerank", "--reranker", "best"], None, 1, "the reranker 'best' is unknown; give"),
         (["nowhere.jsonl"], None, 1, "nowhere.jsonl can't be read: No such file"),
         (["bad.jsonl"], b"", 1, "bad.jsonl, there is no question, at least one is needed"),
         (["bad.jsonl"], b"{oops", 1, "bad.jsonl, line 1: this is not JSON"),

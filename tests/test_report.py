@@ -194,6 +194,17 @@ def test_the_page_says_it_first():
 
 
 @pytest.mark.usefixtures("drawn")
+def test_the_page_shows_a_second_stage_as_such():
+    """The run of a second stage is a row and a bar of its own kind, beside those of the first."""
+    second = Run(name="rerank", kind="rerank", measures=measures(0.873), categories={}, milliseconds=812.4)
+    read = Read(page.page(evaluation(runs=(*evaluation().runs, second))))
+    assert [data for tag, data in read.texts if tag == "small"].count("rerank") == 1
+    assert "812" in read.said("td")
+    assert "rerank .873 (.823 to .923)" in read.all("svg")[0]["aria-label"]
+    assert [data for tag, data in read.texts if tag == "text"].count("rerank") == 2
+
+
+@pytest.mark.usefixtures("drawn")
 def test_the_page_stands_alone():
     """The page has no script and refers to nothing outside itself."""
     text = page.page(evaluation())

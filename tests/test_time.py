@@ -331,7 +331,6 @@ def test_score_is_the_sum_of_its_parts(rows, half_life, recency, use, pinned):
     ages = Ages(created=created, used=used, pinned=pins)
     result = aged(
         weighed(gathered, Weights()),
-        gathered,
         ages,
         Ageing(half_life=half_life, recency=recency, use=use, pinned=pinned),
     )

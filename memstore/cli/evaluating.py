@@ -12,7 +12,17 @@ import click
 from memstore import checks, render
 from memstore.cli.costing import CostOptions, cost_options, measure
 from memstore.cli.reporting import check_page, fitting, say
-from memstore.cli.support import Bar, Place, file_options, notice, opened, print_json, progress_bar, read_questions
+from memstore.cli.support import (
+    Bar,
+    Place,
+    file_options,
+    notice,
+    opened,
+    print_json,
+    progress_bar,
+    read_questions,
+    rerank_options,
+)
 from memstore.database import Database
 from memstore.errors import InvalidInputError
 from memstore.exchange import read_text
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
 _PROBES = 100
 # Of a larger store some memories, spread over it, are enough to make probes and texts from.
 _MOST_READ, _BLOCKS = 10_000, 10
+# As many as a search with --rerank reads again.
+_READ_AGAIN = 50
 _SAY_LEAST = ("MRR@10", "ms", "nDCG@10", "vs best signal", "hit@10")
 
 
@@ -40,6 +52,7 @@ _SAY_LEAST = ("MRR@10", "ms", "nDCG@10", "vs best signal", "hit@10")
 )
 @click.option("--by-category", is_flag=True, help="Show hit@1 for each category of questions too.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write all of it, with plots, as one page to this file.")
+@rerank_options
 @click.option("-n", "--namespace", help="Where questions are asked that name no namespace (default: everywhere).")
 @click.option("--limit", type=int, help="The first so many questions alone; of --self, how many (default: 100).")
 @click.option("--tokens", is_flag=True, help="Say instead what prompts cost: everything, searches, and context.")
@@ -54,6 +67,8 @@ def evaluate(
     distractors_from: Path | None,
     by_category: bool,
     html: Path | None,
+    rerank: bool,
+    reranker: str | None,
     namespace: str | None,
     limit: int | None,
     tokens: bool,
@@ -73,8 +88,10 @@ def evaluate(
         raise click.UsageError(f"there is no sweep {sweep!r}; name one of {', '.join(SWEEPS)}.")
     if limit is not None and limit < 1:
         raise click.UsageError(f"--limit is {limit}; give 1 or more.")
+    if reranker is not None and not rerank:
+        raise click.UsageError("--reranker goes with --rerank.")
     options = CostOptions(**costing)
-    if tokens and (own or sweep or distractors is not None or distractors_from or by_category):
+    if tokens and (own or sweep or distractors is not None or distractors_from or by_category or rerank):
         raise click.UsageError("--tokens goes with QUESTIONS of your own, and with no other measurement.")
     if options.given and not tokens:
         raise click.UsageError(f"{options.given[0]} goes with --tokens.")
@@ -83,7 +100,10 @@ def evaluate(
         measure(place, asked, options, html)
         return
     lines = None if distractors_from is None else read_text(distractors_from).split("\n")
-    with opened(place, must_exist=True) as store, progress_bar(place.quiet, "asking") as progress:
+    with (
+        opened(place, must_exist=True, reranker=reranker) as store,
+        progress_bar(place.quiet, "asking") as progress,
+    ):
         if html is not None:
             check_page(html)
         if own:
@@ -95,6 +115,7 @@ def evaluate(
             store=Path(store.stats().path).name,
             profiles=store.profiles.list(),
             sweep=sweep,
+            rerank=_READ_AGAIN if rerank else 0,
             progress=progress,
             **({"depths": ()} if own else {}),
         )

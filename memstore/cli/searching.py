@@ -24,7 +24,7 @@ from memstore.records import RECALL, SEARCH, Ageing, SearchResult
 
 _SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
 _PROFILE = "default, technical, conceptual, people, or one of the file (memstore profiles lists them)."
-_FLOOR = "What only a vector speaks for counts from this share of its scale on, 0 to 1."
+_FLOOR = "What only a vector speaks for counts from this share of its scale on; -1 is no bound."
 
 
 @click.command()

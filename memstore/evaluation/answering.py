@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from memstore import fusion
-from memstore.errors import InvalidInputError
+from memstore.errors import InvalidInputError, RerankerError
 from memstore.evaluation.measures import MEASURES, Values, measured
 from memstore.evaluation.questions import Judged
-from memstore.fusion import PROFILES, Gathered, Scored, weighed
+from memstore.fusion import PROFILES, Gathered, Scored, reranked, weighed
 from memstore.ranking import Ranking
 from memstore.records import SEARCH, Weights
 
@@ -34,8 +35,12 @@ class Searcher(Protocol):
         namespace: str | None = None,
         ranking: Ranking | None = None,
         weights: Weights = PROFILES["default"],
+        rerank: int = 0,
     ) -> Gathered:
-        """Return what each signal says of the candidates of a query."""
+        """Return what each signal says of the candidates of a query, and a second stage of so many of the best.
+
+        Raises `RerankerError` where that second stage can't be had.
+        """
         ...
 
     def resolve(self, names: Sequence[str], namespace: str | None = None) -> dict[str, int]:
@@ -53,7 +58,10 @@ class Asked:
 
 
 class Asker:
-    """Gathers questions round after round, and tells of the progress over all of them."""
+    """Gathers questions round after round, and tells of the progress over all of them.
+
+    `refused` says why a second stage could not read, for each question that it was asked for in vain.
+    """
 
     def __init__(self, searcher: Searcher, asked: Sequence[Asked], progress: Progress | None = None) -> None:
         self.asked = asked
@@ -61,19 +69,28 @@ class Asker:
         self._progress = progress
         self._done = 0
         self._rounds = 1
+        self.refused: list[str] = []
 
     def expect(self, rounds: int) -> None:
         """Note how many rounds there will be in all."""
         self._rounds = rounds
 
-    def gather(self, *, depth: int = DEPTH, ranking: Ranking | None = None) -> tuple[Gathered, ...]:
-        """Return what the signals say of each question."""
-        return tuple(self._gathered(depth, ranking))
+    def gather(self, *, depth: int = DEPTH, ranking: Ranking | None = None, rerank: int = 0) -> tuple[Gathered, ...]:
+        """Return what the signals say of each question, and a second stage of its best `rerank` where it can."""
+        return tuple(self._gathered(depth, ranking, rerank))
 
-    def _gathered(self, depth: int, ranking: Ranking | None) -> Iterator[Gathered]:
+    def _gathered(self, depth: int, ranking: Ranking | None, rerank: int) -> Iterator[Gathered]:
         for one in self.asked:
             question = one.question
-            yield self._searcher.gather(question.text, depth=depth, namespace=question.namespace, ranking=ranking)
+            ask = partial(
+                self._searcher.gather, question.text, depth=depth, namespace=question.namespace, ranking=ranking
+            )
+            try:
+                found = ask(rerank=rerank)
+            except RerankerError as error:
+                self.refused.append(str(error).rstrip("."))
+                found = ask()
+            yield found
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, max(self._done, self._rounds * len(self.asked)))
@@ -130,8 +147,12 @@ def ranked(
     *,
     rrf_k: float = fusion.RRF_K,
     first: int | None = FIRST,
+    again: bool = False,
 ) -> Ranked:
-    """Return the ids of the first memories by some weights and fusion, of those that a search by them would offer."""
+    """Return the ids of the first memories by some weights and fusion, of those that a search by them would offer.
+
+    With `again` what the second stage says counts too, where it read the question's best.
+    """
     offered = np.zeros(len(gathered.ids), dtype=bool)
     taking = {name: one for name, one in gathered.signals.items() if _takes_part(name, one, weights)}
     for one in taking.values():
@@ -143,7 +164,10 @@ def ranked(
         offered &= fusion.floored(replace(gathered, signals=taking, turns=turns), SEARCH.floor).eligible
     if not offered.any():
         return []
-    order = weighed(gathered, weights, how, rrf_k=rrf_k).order
+    fused = weighed(gathered, weights, how, rrf_k=rrf_k)
+    if again and gathered.reread is not None:
+        fused = reranked(fused, gathered, gathered.reread)
+    order = fused.order
     found: list[int] = gathered.ids[order[offered[order]][:first]].tolist()
     return found
 

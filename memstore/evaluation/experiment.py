@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from memstore import checks
 from memstore.evaluation import sweeps, verdict
 from memstore.evaluation.answering import (
     DEPTH,
@@ -27,7 +28,7 @@ from memstore.evaluation.questions import Judged
 from memstore.evaluation.report import Evaluation, Kind, Margins, Overlap, Run
 from memstore.evaluation.sweeps import DEPTHS
 from memstore.evaluation.verdict import Facts
-from memstore.fusion import DEFAULT_FUSION, METHODS, PROFILES, Gathered, weighed
+from memstore.fusion import DEFAULT_FUSION, METHODS, PROFILES, RERANK, Gathered, weighed
 from memstore.records import Weights
 
 DEFAULT = "default"
@@ -39,7 +40,6 @@ _HIT_1, _HIT_10 = MEASURES.index("hit@1"), MEASURES.index("hit@10")
 # What a signal alone would have to do. Its share of completing the other signals' candidates is left out: alone, it
 # would have none to complete.
 _STAGES = {KEYWORD: ("analyse", "keyword"), ENTITY: ("analyse", "entity"), SEMANTIC: ("analyse", "embed", "semantic")}
-_NO_RERANK = "This version has no second stage, so that there is no run with one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,7 @@ def evaluate(
     profiles: Mapping[str, Weights] = PROFILES,
     depths: Sequence[int] = DEPTHS,
     sweep: str | None = None,
+    rerank: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Return what a store's answers to judged questions are worth.
@@ -70,22 +71,26 @@ def evaluate(
     those of the other `profiles`, without what threads lend where there are threads, and with one embedding space alone
     where there are several. For `depths` all are gathered again, unless there are more than 300 questions. `sweep`
     (`alpha`, `k1`, `b`, `rrf-k`, `depth`) adds the whole curve of one parameter. `store` is the name that is shown.
+    With `rerank` the second stage reads so many of each question's best again, which is one more run; where it can't,
+    the order before it stands, as in a search, and where it never can, a note says why, and there is no such run.
 
-    The milliseconds of a run are the median over questions of the stages that it needs; those of putting scores
-    together, some tenths of one, are not counted. The query is embedded beside the keyword search, and only what is
-    waited for after it counts; where several spaces are asked at once, what each took is not known.
+    The milliseconds of a run are the median over questions of the stages that it needs, for the second stage over
+    those that it read; those of putting scores together, some tenths of one, are not counted. The query is embedded
+    beside the keyword search, and only what is waited for after it counts; where several spaces are asked at once, what
+    each took is not known.
 
-    Raises `InvalidInputError` when no question has a right memory in the store, on an unknown sweep, and for `alpha`
-    where keywords and vectors never take part together.
+    Raises `InvalidInputError` when no question has a right memory in the store, on an unknown sweep, on a `rerank`
+    below 0, and for `alpha` where keywords and vectors never take part together.
     """
     sweeps.checked(sweep)
+    rerank = checks.whole("rerank", rerank, least=0)
     asked, notes = resolved(searcher, questions)
     asker = Asker(searcher, asked, progress)
     deep = tuple(depths) if sweep == "depth" or len(asked) <= _MOST_FOR_DEPTHS else ()
     if sweep == "depth":
         deep = deep or DEPTHS
     asker.expect(1 + sweeps.rounds(sweep, deep))
-    gathers = asker.gather()
+    gathers = asker.gather(rerank=rerank)
     weights = profiles.get(DEFAULT, PROFILES[DEFAULT])
     spaces = spaces_of(gathers)
     ways = list(_ways(gathers, weights, profiles, spaces))
@@ -97,7 +102,7 @@ def evaluate(
         curves.append(sweeps.depth_curve(asker, gathers, weights, deep, warn=sweep == "depth"))
     vectors = _vectors(found, spaces)
     overlap = _overlap(found, ways, vectors)
-    facts = _facts(asked, gathers, weights, ways, found, spaces, vectors)
+    facts = _facts(asked, gathers, weights, ways, found, spaces, vectors, rerank)
     return Evaluation(
         store=store,
         questions=len(asked),
@@ -108,7 +113,12 @@ def evaluate(
         margins=margins,
         curves=tuple(curves),
         verdict=verdict.sentences(facts, overlap),
-        notes=(*notes, *_notes(gathers, len(asked), weights, spaces), *_more_notes(margins, bool(deep)), _NO_RERANK),
+        notes=(
+            *notes,
+            *_notes(gathers, len(asked), weights, spaces),
+            *_more_notes(margins, bool(deep)),
+            _second_stage(gathers, rerank, asker.refused),
+        ),
         missed={
             name: tuple(one.question.id for one, hit in zip(asked, found[name][:, _HIT_10], strict=True) if not hit)
             for name in dict.fromkeys((DEFAULT, KEYWORD, vectors))
@@ -137,6 +147,8 @@ def _ways(
     for how in METHODS:
         if how != DEFAULT_FUSION:
             yield _Way(name=how, kind="fusion", rank=partial(ranked, weights=weights, how=how))
+    if any(found.reread is not None for found in gathers):
+        yield _Way(name=RERANK, kind="rerank", rank=partial(ranked, weights=weights, again=True))
     for name, own in profiles.items():
         if name != DEFAULT:
             yield _Way(name=_variant(name), kind="variant", rank=partial(ranked, weights=own))
@@ -158,8 +170,8 @@ def _in_space(gathered: Gathered, space: str, weights: Weights) -> Ranked:
 
 
 def _variant(profile: str) -> str:
-    """Return the run of a profile; a profile of the user's own may be called like a fusion method or signal."""
-    return f"profile {profile}" if profile in METHODS or profile in _STAGES else profile
+    """Return the run of a profile; one of the user's own may be called like a fusion method, a signal or a stage."""
+    return f"profile {profile}" if profile in METHODS or profile in _STAGES or profile == RERANK else profile
 
 
 def _only(space: str) -> str:
@@ -216,10 +228,15 @@ def _by_run(names: Sequence[str], given: Sequence[Estimate]) -> dict[str, Mappin
 def _milliseconds(gathers: Sequence[Gathered], way: _Way) -> float | None:
     if not way.timed:
         return None
+    again = way.kind == "rerank"
     spent = [
-        sum(spent for stage, spent in one.timings.items() if way.stages is None or stage in way.stages)
+        sum(
+            spent
+            for stage, spent in one.timings.items()
+            if (again or stage != RERANK) and (way.stages is None or stage in way.stages)
+        )
         for one in gathers
-        if one.timings
+        if one.timings and (one.reread is not None or not again)
     ]
     return median(spent) if spent else None
 
@@ -279,12 +296,14 @@ def _facts(
     found: Mapping[str, Values],
     spaces: Sequence[str],
     vectors: str,
+    rerank: int,
 ) -> Facts:
     first = {name: own[:, _HIT_1] for name, own in found.items()}
     there = [found[name][:, _HIT_10] for name in (KEYWORD, vectors) if name in found]
     only = {_only(space): space for space in spaces} if len(spaces) > 1 else {}
+    read = rerank if RERANK in found else DEPTH
     deep = [
-        not one.relevant.isdisjoint(ranked(gathered, weights, first=DEPTH))
+        not one.relevant.isdisjoint(ranked(gathered, weights, first=read))
         for one, gathered in zip(asked, gathers, strict=True)
     ]
     times = {way.name: _milliseconds(gathers, way) for way in ways}
@@ -298,6 +317,8 @@ def _facts(
             way.name: first[way.name] for way in ways if way.kind == "variant" and way.name not in (*only, "no threads")
         },
         spaces={space: first[name] for name, space in only.items()},
+        reread=first.get(RERANK),
+        read=read,
         milliseconds={name: spent for name, spent in times.items() if spent is not None},
         vectors=vectors in found,
     )
@@ -333,3 +354,24 @@ def _more_notes(margins: Margins, deep: bool) -> Iterator[str]:
         )
     if not deep:
         yield "What depth does was not measured, since it asks all questions again; --sweep depth does."
+
+
+def _second_stage(gathers: Sequence[Gathered], rerank: int, refused: Sequence[str]) -> str:
+    """Return what to know of the run with a second stage, or why there is none."""
+    if not rerank:
+        return "There is no run with a second stage, which reads the best again; --rerank adds one."
+    weight = next((found.reread.weight for found in gathers if found.reread is not None), None)
+    if weight is None:
+        why = refused[0] if refused else "no question has a memory to read again"
+        return f"There is no run with a second stage: {why}."
+    said = (
+        f"The run {RERANK} is the run {DEFAULT} with its best {rerank:,} read again by the store's reranker, which"
+        f" counts for {weight:g} of the score. It may remember what it read for earlier questions, as late interaction"
+        " does: the first ones of a process take longer than the median."
+    )
+    if not refused:
+        return said
+    return (
+        f"{said} For {len(refused):,} of {len(gathers):,} questions it read nothing, and the order before it stands;"
+        f" the first time: {refused[0]}."
+    )

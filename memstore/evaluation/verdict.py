@@ -30,8 +30,9 @@ class Facts:
 
     `default`, `signals`, `profiles` and `spaces` say where a right memory comes first: with the store's own search,
     each signal alone, each other profile, and the default with one embedding space alone (where there are several).
-    `first_ten` and `candidates` say where the default has one among its first 10 and its first 50, `nowhere` where
-    neither keywords nor vectors alone have one among their first ten. `milliseconds` are those of a question by run.
+    `reread` says it of the default with its best `read` read again, None where no second stage took part. `first_ten`
+    and `candidates` say where the default has one among its first 10 and its first `read`, `nowhere` where neither
+    keywords nor vectors alone have one among their first ten. `milliseconds` are those of a question by run.
     """
 
     default: Values
@@ -41,6 +42,8 @@ class Facts:
     nowhere: Values
     profiles: Mapping[str, Values] = field(default_factory=dict)
     spaces: Mapping[str, Values] = field(default_factory=dict)
+    reread: Values | None = None
+    read: int = 50
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     vectors: bool = True
 
@@ -88,9 +91,9 @@ def compared(one: Values, other: Values, *, tries: int = 1) -> Compared:
 
 
 def sentences(facts: Facts, overlap: Overlap | None = None) -> tuple[str, ...]:
-    """Return the verdict: on the number of questions, on fusion, weights, a second embedder and a reranker."""
+    """Return the verdict: on the number of questions, on fusion, weights, a second embedder and a second stage."""
     said = [few(len(facts.default)), _hybrid(facts), _overlap(overlap), _weights(facts), _embedder(facts)]
-    return tuple(one for one in [*said, _reranker(facts), interval(len(facts.default))] if one)
+    return tuple(one for one in [*said, _second_stage(facts), interval(len(facts.default))] if one)
 
 
 def few(questions: int) -> str:
@@ -123,16 +126,11 @@ def _hybrid(facts: Facts) -> str:
     if len(facts.signals) == 1:
         return f"Only {named(best)} took part, so that there is nothing to put together."
     found = compared(facts.default, known[best])
-    total = len(facts.default)
     counts = (
-        f"a right memory comes first for {_number(facts.default)} of {total:,}"
-        f" {'question' if total == 1 else 'questions'}, with {named(best)} alone, the best single signal, for"
-        f" {_number(known[best])}"
+        f"a right memory comes first for {_number(facts.default)} of {_questions(len(facts.default))}, with"
+        f" {named(best)} alone, the best single signal, for {_number(known[best])}"
     )
-    cost = ""
-    if "default" in facts.milliseconds and best in facts.milliseconds:
-        own, other = facts.milliseconds["default"], facts.milliseconds[best]
-        cost = f" It takes {milliseconds(own)} ms a question, {named(best)} alone {milliseconds(other)} ms."
+    cost = _cost(facts, "default", best, named(best))
     if found.outcome == "better":
         return f"Hybrid search is worth it here: {counts} ({_gain(found)}).{cost}"
     if found.outcome == "worse":
@@ -201,14 +199,43 @@ def _embedder(facts: Facts) -> str:
     )
 
 
-def _reranker(facts: Facts) -> str:
-    most = estimate(facts.first_ten - facts.default)
-    deeper = float((facts.candidates - facts.default).mean())
-    return (
-        f"A reranker, which this version does not have, could at most lift the share of questions with a right memory"
-        f" first from {facts.default.mean():.1%} to {facts.first_ten.mean():.1%} if it read the first ten again"
-        f" (a gain for {_share(most)} of the questions), and by {deeper:.1%} if it read the first fifty. {_worth(most)}"
+def _second_stage(facts: Facts) -> str:
+    if facts.reread is None:
+        most = estimate(facts.first_ten - facts.default)
+        deeper = float((facts.candidates - facts.default).mean())
+        return (
+            f"A second stage could at most lift the share of questions with a right memory first from"
+            f" {facts.default.mean():.1%} to {facts.first_ten.mean():.1%} if it read the first ten again (a gain for"
+            f" {_share(most)} of the questions), and by {deeper:.1%} if it read the first {facts.read:,}."
+            f" {_worth(most)}"
+        )
+    found = compared(facts.reread, facts.default)
+    counts = (
+        f"with the best {facts.read:,} read again a right memory comes first for {_number(facts.reread)} of"
+        f" {_questions(len(facts.default))}, without for {_number(facts.default)} ({_gain(found)})"
     )
+    said = {
+        "better": f"The second stage is worth its cost here: {counts}.",
+        "worse": f"The second stage does harm here: {counts}.",
+        "same": f"The second stage is not worth its cost here, as it makes no difference that matters: {counts}.",
+        "open": f"Can't tell whether the second stage is worth its cost here: {counts}.{_more(found)}",
+    }[found.outcome]
+    return (
+        f"{said}{_cost(facts, 'rerank', 'default', 'the default')} Whoever always chose the right one of the best"
+        f" {facts.read:,} would reach {facts.candidates.mean():.1%}."
+    )
+
+
+def _cost(facts: Facts, run: str, other: str, name: str) -> str:
+    """Return what a question takes by a run, and by another one alone that prose calls by its name."""
+    if not {run, other} <= facts.milliseconds.keys():
+        return ""
+    own, less = (milliseconds(facts.milliseconds[one]) for one in (run, other))
+    return f" It takes {own} ms a question, {name} alone {less} ms."
+
+
+def _questions(number: int) -> str:
+    return f"{number:,} {'question' if number == 1 else 'questions'}"
 
 
 def _worth(most: Estimate) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memstore.fusion.fusing import Fused, Part
-from memstore.fusion.signals import Gathered, Scores
+from memstore.fusion.signals import Scores
 from memstore.records import Ageing
 
 
@@ -23,7 +23,7 @@ class Ages:
     pinned: Scores
 
 
-def aged(fused: Fused, gathered: Gathered, ages: Ages, ageing: Ageing) -> Fused:
+def aged(fused: Fused, ages: Ages, ageing: Ageing) -> Fused:
     """Return scores with what age adds to them: a part for each weight that is not 0, and the order by the new scores.
 
     The share of `recency` and `use` is `decay`, that of `pinned` 1 or 0; each is multiplied by its weight and added, as
@@ -46,11 +46,12 @@ def aged(fused: Fused, gathered: Gathered, ages: Ages, ageing: Ageing) -> Fused:
         for name, (raw, weight, share, half_life) in shares.items()
         if weight
     }
+    if not parts:
+        return fused
     scores = fused.scores + sum(part.contributions for part in parts.values())
-    order = np.lexsort((gathered.ids, -scores))
-    return dataclasses.replace(
-        fused, scores=scores, order=order[gathered.eligible[order]], parts={**fused.parts, **parts}
-    )
+    # Of equal scores the order is as it was.
+    order = fused.order[np.argsort(-scores[fused.order], kind="stable")]
+    return dataclasses.replace(fused, scores=scores, order=order, parts={**fused.parts, **parts})
 
 
 def decay(days: Scores, half_life: float) -> Scores:

@@ -45,6 +45,7 @@ class Second:
         self._open_model = open_model
         self._loading = Loading(RerankerError, self.label, self._load)
         self._model_id = ""
+        self._thread_safe = False
         self.weight = 1.0
         self.languages: tuple[str, ...] = ()
         self._turn = Guard()
@@ -87,7 +88,7 @@ class Second:
         if not texts:
             return np.empty(0)
         left = None if wait is None else max(0.0, wait - (time.monotonic() - begun))
-        with nullcontext() if getattr(model, "thread_safe", False) is True else self._held(left):
+        with nullcontext() if self._thread_safe else self._held(left):
             try:
                 # A copy: a model may fill one array of its own again and again.
                 answer = np.array(_asked(model, query, texts, before, importance), dtype=np.float64)
@@ -122,6 +123,7 @@ class Second:
         found = self._open_model()
         try:
             self._model_id = checks.required_name("model_id", found.model_id)
+            self._thread_safe = getattr(found, "thread_safe", False) is True
             self.weight = checks.share("weight", getattr(found, "weight", 1.0))
             self.languages = checks.codes(getattr(found, "languages", ()))
         except InvalidInputError as error:
