@@ -23,6 +23,8 @@ from memstore.rerank import Second, named
 from memstore.rereading import Rereader
 from memstore.serving import Serving
 
+_NOTHING_AGAIN = "there is nothing to read again"
+
 
 class Searcher:
     """Answers questions from one store."""
@@ -79,6 +81,8 @@ class Searcher:
                     fused = fusion.reranked(first, gathered, self._rereader.read(question, found, again, texts))
             except RerankerError as error:
                 found.skipped[fusion.RERANK] = str(error)
+        elif question.rerank and not why_once:
+            found.skipped[fusion.RERANK] = _NOTHING_AGAIN
         if ages is not None and question.ageing is not None:
             fused = fusion.aged(fused, ages, question.ageing)
         chosen = wanted if by_time else fused.order[np.isin(fused.order, likely)][: question.k]
@@ -222,7 +226,7 @@ def signal_names(signals: Any) -> tuple[str, ...] | None:
 
 def _nothing(question: Question, skipped: Mapping[str, str]) -> SearchResult:
     if question.rerank:
-        skipped = {**skipped, fusion.RERANK: "there is nothing to read again"}
+        skipped = {**skipped, fusion.RERANK: _NOTHING_AGAIN}
     return SearchResult(query=question.query, hits=(), used=(), skipped=skipped, timings={})
 
 

@@ -71,6 +71,7 @@ def gathered(raw: list[float], *, words: list[bool] | None = None, answered: lis
 @pytest.mark.parametrize(
     ("floor", "stay"),
     [
+        (-0.1, [True, True, True, True, True]),
         (0.0, [False, True, True, True, True]),
         (0.5, [False, False, True, True, True]),
         (0.9, [False, False, False, True, True]),
@@ -95,8 +96,8 @@ def test_words_and_answers_need_no_vector():
 @LAW
 @given(
     st.lists(st.tuples(st.floats(-1, 1), st.booleans(), st.booleans()), min_size=1, max_size=20),
-    st.floats(0, 1),
-    st.floats(0, 1),
+    st.floats(-1, 1),
+    st.floats(-1, 1),
 )
 def test_a_higher_floor_lets_no_more_through(candidates, one, other):
     """A floor only takes candidates away, the higher the more, and never makes one eligible."""
@@ -122,7 +123,7 @@ def apart(opened) -> MemoryStore:
     return store
 
 
-@pytest.mark.parametrize("floor", [None, 0.0, 0.08, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("floor", [None, -1.0, -0.2, 0.0, 0.2, 0.5, 1.0])
 def test_hits_without_a_word_reach_the_floor(apart, floor):
     """Every hit has a word of the query, or a vector that reaches the floor on the scale that the answer shows."""
     every = apart.search("word", k=9, floor=None)
@@ -165,10 +166,10 @@ def test_a_turn_that_answers_is_there_without_a_word(opened):
     assert sorted(texts(store.search("the appointment", k=9, floor=1.0))) == ["Thursday.", "When is the appointment?"]
 
 
-@pytest.mark.parametrize("floor", [-0.1, 1.5, float("nan"), "tight", True, [0.1]])
+@pytest.mark.parametrize("floor", [-1.1, 1.5, float("nan"), "tight", True, [0.1]])
 def test_a_floor_that_means_nothing_is_refused(words, floor):
-    """A floor is a number from 0 to 1, or None."""
-    with pytest.raises(InvalidInputError, match=r"floor is .*; give a number from 0 to 1"):
+    """A floor is a number from -1 to 1, or None."""
+    with pytest.raises(InvalidInputError, match=r"floor is .*; give a number from -1 to 1, or None for no bound"):
         words.search("anything", floor=floor)
 
 
@@ -286,13 +287,13 @@ def test_recall_keeps_to_filters(words):
 @pytest.mark.parametrize(
     ("preset", "told"),
     [
-        (None, "preset is NoneType; give a Preset, or leave it out for RECALL"),
+        (None, "preset is NoneType; give a Preset, or leave it out"),
         ("recall", "preset is str; give a Preset"),
         ({"k": 3}, "preset is dict; give a Preset"),
         (dataclasses.replace(RECALL, k=0), "k is 0"),
         (dataclasses.replace(RECALL, k="many"), "k is"),
         (dataclasses.replace(RECALL, depth=0), "depth is 0"),
-        (dataclasses.replace(RECALL, floor=1.5), "floor is 1.5; give a number from 0 to 1"),
+        (dataclasses.replace(RECALL, floor=1.5), "preset: floor is 1.5; give a number from -1 to 1"),
         (dataclasses.replace(RECALL, min_relevance=-1), "min_relevance is -1; give a number from 0 to 1"),
     ],
 )

@@ -367,13 +367,13 @@ def test_age_is_added_after_the_second_stage(ranked):
         assert hit.signals["recency"].contribution > 0.19
 
 
-def test_the_newest_of_the_likely_keep_their_reread_scores(ranked):
-    """`sort="newest"` changes the order alone: the scores of both stages are those of the order by score."""
-    store = ranked(Scorer())
-    best = asked(store, rerank=True, min_relevance=0.01)
-    newest = asked(store, rerank=True, min_relevance=0.01, sort="newest")
-    assert {hit.memory.id: hit.score for hit in newest} == {hit.memory.id: hit.score for hit in best}
-    assert ids(newest) == sorted(ids(best), reverse=True)
+def test_the_newest_are_not_read_again(ranked):
+    """By `sort="newest"` no score decides: nothing is read again, and the answer says why."""
+    scorer = Scorer()
+    store = ranked(scorer)
+    found = asked(store, rerank=True, min_relevance=0.01, sort="newest")
+    assert said(found) == said(asked(store, min_relevance=0.01, sort="newest"))
+    assert (found.skipped[RERANK], scorer.asked) == ("the newest come first, whatever it says", [])
 
 
 def test_what_is_not_relevant_is_not_read(ranked):
@@ -418,6 +418,7 @@ def test_nothing_to_read(opened):
     store.add("anything")
     silent = store.search("?!", rerank=True)
     assert (len(silent), silent.used, scorer.asked) == (0, (), [])
+    assert silent.skipped[RERANK] == "there is nothing to read again"
 
 
 def test_the_passage_that_stands_for_a_long_memory_is_read(opened):
