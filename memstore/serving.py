@@ -105,14 +105,18 @@ class Serving:
         raise EmbedderError(own or others or _CALLERS_OWN)
 
     def token_reader(self, spaces: Sequence[StoredSpace]) -> Embedder:
-        """Return a loaded sentence model that tells the vectors of tokens: of a space, else one that is on disk.
+        """Return a loaded sentence model that tells the vectors of tokens: the caller's, a space's, or one on disk.
 
-        Raises `EmbedderError` when there is none; models of the caller's and of the file that tell none are named.
+        Raises `EmbedderError` when there is none, and names those that tell none.
         """
-        silent = []
+        models = list(self.own)
         for space in spaces:
             with suppress(EmbedderError):
-                found = self.model(space, None, patient=True).opened()
+                models.append(self.model(space, None, patient=True))
+        silent = []
+        for model in models:
+            with suppress(EmbedderError):
+                found = model.opened()
                 if hasattr(found, "token_vectors"):
                     return found
                 silent.append(found.model_id)

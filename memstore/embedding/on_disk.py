@@ -174,12 +174,12 @@ class _Fastembed(engine.Engine):
 
     def token_vectors(self, texts: Sequence[str], before: Sequence[str]) -> list[Tokens]:
         """Return the tokens of passages, each read with what stands before it; raise `EmbedderError` without any."""
-        ahead = [self.passage_prefix + text for text in before]
-        return tokens.read(self._running().model, texts, ahead, at_once=_AT_ONCE)
+        model = self._running().model
+        return tokens.read(model, texts, before, prefix=self.passage_prefix, at_once=_AT_ONCE)
 
     def query_token_vectors(self, text: str) -> Tokens:
         """Return the tokens of a query; raise `EmbedderError` where the model gives none."""
-        return tokens.read(self._running().model, [text], [self.query_prefix], at_once=1)[0]
+        return tokens.read(self._running().model, [text], [""], prefix=self.query_prefix, at_once=1)[0]
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
         given = [engine.clean(self.passage_prefix + text) for text in texts]

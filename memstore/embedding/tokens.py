@@ -22,18 +22,19 @@ class Tokens:
     words: tuple[str, ...]
 
 
-def read(model: Any, texts: Sequence[str], before: Sequence[str], *, at_once: int) -> list[Tokens]:
+def read(model: Any, texts: Sequence[str], before: Sequence[str], *, prefix: str, at_once: int) -> list[Tokens]:
     """Return the tokens of each text, read by a model of fastembed with what stands `before` it.
 
-    What stands before changes the vectors, and has none in the answer. Where both are more than the model reads, the
-    text is read alone. Raises `EmbedderError` where the model gives no vector for each token.
+    What stands before changes the vectors, and has none in the answer; nor has the model's own `prefix`. Where all are
+    more than the model reads, the text is read without what stands before. Raises `EmbedderError` where the model gives
+    no vector for each token.
     """
     if not hasattr(model, "onnx_embed"):
         raise EmbedderError("the model is a table of vectors, which no text around a token changes")
     given = [engine.clean(text) for text in texts]
-    ahead = [engine.clean(text) for text in before]
+    ahead = [prefix + engine.clean(text) for text in before]
     whole = model.tokenize([first + text for first, text in zip(ahead, given, strict=True)])
-    ahead = ["" if read.overflowing else first for first, read in zip(ahead, whole, strict=True)]
+    ahead = [prefix if read.overflowing else first for first, read in zip(ahead, whole, strict=True)]
     order = sorted(range(len(given)), key=lambda one: len(ahead[one]) + len(given[one]))
     found: dict[int, Tokens] = {}
     for start in range(0, len(order), at_once):

@@ -84,7 +84,7 @@ class Gathered:
 def floored(gathered: Gathered, floor: float) -> Gathered:
     """Return what was gathered without the candidates that only vectors speak for, and those below a floor.
 
-    `floor` is a share of each space's scale, as `ends` give it. A turn that answers a question stays.
+    `floor` is a share of each space's scale, as `ends` give it. A turn that answers a question which stays does too.
     """
     spoken = np.zeros(len(gathered.ids), dtype=bool)
     for one in gathered.signals.values():
@@ -92,5 +92,6 @@ def floored(gathered: Gathered, floor: float) -> Gathered:
         raw = np.nan_to_num(one.raw, nan=-np.inf)
         spoken |= one.evidence if one.space is None else one.evidence & (raw >= zero + floor * (full - zero))
     if gathered.turns is not None:
-        spoken |= gathered.turns.answered >= 0
+        answered = gathered.turns.answered
+        spoken |= (answered >= 0) & spoken[answered]
     return replace(gathered, eligible=gathered.eligible & spoken)
