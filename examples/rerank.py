@@ -56,8 +56,8 @@ class Asked:
     compared: list[Compared | None]
 
 
-def asked(folder: Path, stores: Path, second: Noted, *, scoped: bool) -> Asked:
-    docs, queries = read(folder / "docs.jsonl"), read(folder / "queries.jsonl")
+def asked(folder: Path, stores: Path, second: Noted, *, scoped: bool, limit: int | None) -> Asked:
+    docs, queries = read(folder / "docs.jsonl"), read(folder / "queries.jsonl")[:limit]
     with MemoryStore(stores / f"{folder.name}.db", reranker=second) as store:
         if store.count() < len(docs):
             store.add_many([memory(doc) for doc in docs])
@@ -145,19 +145,21 @@ def main() -> None:
     parser.add_argument("--scoped", action="store_true")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--limit", type=int, help="the first so many questions of each set alone")
     options = parser.parse_args()
     there = [options.data / name for name in options.sets if (options.data / name / "queries.jsonl").is_file()]
     if not there:
         print(f"skipped: {options.data} has none of {', '.join(options.sets)}", file=sys.stderr)
         return
     model = Noted(named(f"fastembed:{options.model}").opened())
-    late.KEPT = 0 if options.cold else late.KEPT
+    # All that is read is remembered, so that a set takes minutes; the cost of a query is that of a cold run.
+    late.KEPT = 0 if options.cold else 8_000_000_000
     with tempfile.TemporaryDirectory() as temporary:
         stores = options.store or Path(temporary)
         stores.mkdir(parents=True, exist_ok=True)
         sets = []
         for folder in there:
-            sets.append(asked(folder, stores, model, scoped=options.scoped))
+            sets.append(asked(folder, stores, model, scoped=options.scoped, limit=options.limit))
             table(sets[-1], options.runs)
         if options.choose:
             choose(sets)
