@@ -59,21 +59,18 @@ class Origin:
     """The memories of an export by their ids there, and the ids that they have here, as far as they are planned."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.rows = {row.id: row for row in rows if row.id is not None}
+        self.last = 0
         self.here: dict[int, int] = {}
-        self._twins: dict[bytes, list[int]] = {}
-        for one, row in self.rows.items():
-            self._twins.setdefault(row.content_hash, []).append(one)
-
-    @property
-    def last(self) -> int:
-        """The highest id of the export, 0 when it holds none."""
-        return max(self.rows, default=0)
+        self._twins: dict[bytes, set[int]] = {}
+        for row in rows:
+            assert row.id is not None
+            self.last = max(self.last, row.id)
+            self._twins.setdefault(row.content_hash, set()).add(row.id)
 
     def taken(self, row: Row) -> set[int]:
         """Return the ids here of the memories that have the same content as a row and are another of the export."""
-        others = [one for one in self._twins[row.content_hash] if one != row.id]
-        return {*others, *(self.here[one] for one in others if one in self.here)}
+        others = self._twins[row.content_hash] - {row.id}
+        return others | {self.here[one] for one in others if one in self.here}
 
     def linked(self, new: Checked) -> Checked:
         """Return a memory that comes beside the export with the id here of what it replaces there."""

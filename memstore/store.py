@@ -201,7 +201,8 @@ class MemoryStore:
         """Store many memories and return them in the order given.
 
         All are checked before the first is written. They are written in batches, each whole or not at all; a run
-        that was interrupted can be repeated, since what is there already is found again. `embed` is as in `add`.
+        that was interrupted can be repeated, since what is there already is found again, unless it was superseded. One
+        may replace what an earlier one of the list adds or changes. `embed` is as in `add`.
         """
         _at_once(embed)
         writes: builtins.list[Write] = []
@@ -677,12 +678,13 @@ class MemoryStore:
     ) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
-        All lines are checked before the first of anything is written. Importing the same lines again adds nothing. An
-        exported memory that is here already (by id and content, by key, or by content) is brought to the state that its
-        line has; one whose id another memory has taken gets a new one, and what replaces it follows. Where the lines do
-        not hold what an exported memory replaces, that link is left out and counted in `unlinked`, unless this file has
-        the same link. What a new memory `replaces` is the exported one of that id where the lines hold it, else the one
-        of this file. A profile takes the weights of its line. `embed` is as in `add`.
+        All lines are checked before the first of anything is written. Importing the same lines again adds nothing, but
+        for a new text that has been superseded since and has no key: it is said anew. An exported memory that is here
+        already (by id and content, by key, or by content) is brought to the state that its line has; one whose id
+        another memory has taken gets a new one, and what replaces it follows. Where the lines do not hold what an
+        exported memory replaces, that link is left out and counted in `unlinked`, unless this file has the same link.
+        What a new memory `replaces` is the exported one of that id where the lines hold it, else the one of this file.
+        A profile takes the weights of its line. `embed` is as in `add`.
         """
         return transfer.import_jsonl(self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed))
 

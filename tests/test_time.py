@@ -364,6 +364,14 @@ def test_new_line_replaces_what_its_file_means(words):
     assert sorted(one.text for one in words.list()) == ["new", "newer", "of this file 0"]
 
 
+def test_lines_that_share_an_id_are_all_imported(words):
+    """Two exports in one file may give the same id to different memories: all come, and again as the same ones."""
+    lines = [line(1, "of one"), line(2, "newer of one", 1), line(1, "of another")]
+    assert words.import_jsonl(lines).added == 3
+    assert words.import_jsonl(lines).unchanged >= 2
+    assert words.count(superseded=True) == 3
+
+
 def test_refused_import_leaves_nothing_behind(words):
     """Of an import with one link that can't stand nothing is kept: no term, profile or memory."""
     lines = [
