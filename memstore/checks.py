@@ -75,7 +75,7 @@ def checked(new: NewMemory) -> Checked:
         entities=names("entities", new.entities),
         language=name("language", new.language),
         pinned=flag("pinned", new.pinned),
-        replaces=None if new.replaces is None else identifier(new.replaces),
+        replaces=None if new.replaces is None else identifier(new.replaces, "replaces"),
     )
 
 
@@ -267,10 +267,10 @@ def amount(field: str, value: Any) -> float:
     return float(value)
 
 
-def identifier(value: Any) -> int:
-    """Return a memory's id as Python's own number, or refuse it."""
+def identifier(value: Any, field: str = "") -> int:
+    """Return a memory's id as Python's own number, or refuse it by the name of its field."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidInputError(f"the id {brief(value)} is not a whole number.")
+        raise InvalidInputError(f"{field and field + ': '}the id {brief(value)} is not a whole number.")
     return int(value.__index__())
 
 

@@ -135,6 +135,11 @@ def _read_line(line: str) -> checks.Checked | Restored | Term | Profile:
     given = {name: value for name, value in fields.items() if name in _NEW_FIELDS and value is not None}
     found = checks.checked(NewMemory(**given))
     if "id" not in fields or "updated_at" not in fields:
+        lost = sorted(name for name, value in fields.items() if name not in _NEW_FIELDS and value is not None)
+        if lost:
+            raise InvalidInputError(
+                f"the field {lost[0]!r} is one of an exported memory, which has an id and updated_at; leave it out."
+            )
         return found
     return _restored(found, fields)
 
@@ -146,6 +151,8 @@ def _restored(found: checks.Checked, fields: dict[str, Any]) -> Restored:
     if found.created is None:
         raise InvalidInputError("an exported memory has a created_at; there is none.")
     used = None
+    if fields.get("used_at") is not None and fields.get("uses") is None:
+        raise InvalidInputError("used_at is given without uses; give both.")
     if fields.get("uses") is not None:
         last = checks.instant("used_at", fields.get("used_at") or fields["updated_at"])
         used = (checks.whole("uses", fields["uses"], least=1), last.utc)

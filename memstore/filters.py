@@ -18,8 +18,12 @@ _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
 _MOST_CONDITIONS = 100
 _MOST_LEVELS = 20
-# That the memory r supersedes the memory m at a time as stored, the one value bound to it.
-REPLACED = "r.replaces = m.id AND (r.expires_at IS NULL OR r.expires_at > ?)"
+# What the memories that are there at a time as stored replace, itself or in turn: what has expired passes a link on.
+_SUPERSEDED = (
+    "(WITH RECURSIVE older (id) AS (SELECT replaces FROM memories WHERE replaces IS NOT NULL"
+    " AND (expires_at IS NULL OR expires_at > ?) UNION SELECT r.replaces FROM older o JOIN memories r ON r.id = o.id"
+    " WHERE r.replaces IS NOT NULL) SELECT id FROM older)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class Filter:
     a field inside a field. Values are compared with their type: 7 equals 7.0 and never "7", true is not 1, null is a
     null that is there. `$ne` is all that `$eq` is not, absent fields too; the four inequalities compare numbers with
     numbers and text with text. `since` is of the last change, its instant included. Unless `superseded` says so, what
-    another unexpired memory replaces does not pass.
+    another unexpired memory replaces, itself or through expired ones, does not pass.
     """
 
     namespace: str | None = None
@@ -50,8 +54,12 @@ class Filter:
             parts.append("(m.expires_at IS NULL OR m.expires_at > ?)")
             values.append(now)
         if not self.superseded and one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories WHERE replaces IS NOT NULL)"):
-            parts.append(f"NOT EXISTS (SELECT 1 FROM memories r WHERE {REPLACED})")
-            values.append(now)
+            lapsed = "SELECT EXISTS (SELECT 1 FROM memories WHERE replaces IS NOT NULL AND expires_at <= ?)"
+            if one_value(conn, lapsed, (now,)):
+                parts.append(f"m.id NOT IN {_SUPERSEDED}")
+                values.append(now)
+            else:
+                parts.append("NOT EXISTS (SELECT 1 FROM memories r WHERE r.replaces = m.id)")
         return Condition(sql=" AND ".join(parts), values=tuple(values)) if parts else None
 
     def parts(self) -> tuple[list[str], list[Any]]:
@@ -113,7 +121,6 @@ def checked(
     thread: str | None,
     author: str | None,
     *,
-    since: Moment | None = None,
     superseded: bool = False,
 ) -> Filter:
     """Return a filter of what a caller gave, or raise `InvalidInputError`; times without a zone are local time."""
@@ -127,11 +134,23 @@ def checked(
         before=None if before is None else checks.instant("before", before).utc,
         thread=checks.name("thread", thread),
         author=checks.name("author", author),
-        since=None if since is None else checks.instant("since", since).utc,
         superseded=checks.flag("superseded", superseded),
     )
     chosen.parts()
     return chosen
+
+
+def superseding(memory: str) -> str:
+    """Return the SQL of the ids of what supersedes a memory (an SQL value) at a time as stored, bound as ?1.
+
+    Those are the unexpired memories that replace it, itself or through expired ones.
+    """
+    live = "expires_at IS NULL OR expires_at > ?1"
+    return (
+        f"(WITH RECURSIVE newer (id, live) AS (SELECT id, {live} FROM memories WHERE replaces = {memory}"
+        f" UNION SELECT r.id, {live} FROM newer n JOIN memories r ON r.replaces = n.id WHERE NOT n.live)"
+        " SELECT id FROM newer WHERE live)"
+    )
 
 
 def _metadata_condition(path: str, wanted: Any) -> tuple[str, list[Any]]:

@@ -14,7 +14,7 @@ from memstore.analysis import spoken
 from memstore.database import all_rows, one_value
 from memstore.entities import COUNTS
 from memstore.errors import DamagedStoreError, InvalidInputError
-from memstore.filters import REPLACED, Condition
+from memstore.filters import Condition, superseding
 from memstore.records import Entity, Memory
 
 Order: TypeAlias = Literal["newest", "oldest", "changed", "thread"]
@@ -170,10 +170,30 @@ def resolved(conn: apsw.Connection, names: Iterable[str], moment: str, namespace
     return found | {key: memory_id for key, memory_id, _ in by_keys}
 
 
-def by_content(conn: apsw.Connection, identity: bytes, moment: str, *, keyed: bool = True) -> Row | None:
-    """Return the first row with this identity, an expired one only if there is no other; `keyed` allows for a key."""
-    order = "expires_at IS NOT NULL AND expires_at <= ?, id"
-    return _row(conn, "content_hash = ?" + ("" if keyed else " AND key IS NULL"), identity, moment, order=order)
+def by_content(
+    conn: apsw.Connection,
+    identity: bytes,
+    moment: str,
+    *,
+    keyed: bool = True,
+    created_at: str | None = None,
+    without: Iterable[int] = (),
+) -> Row | None:
+    """Return the first row with this identity that nothing supersedes; an expired one only if there is no other.
+
+    `keyed` allows for a key. One of the date `created_at` goes before the others, and may be superseded.
+    """
+    return _row(
+        conn,
+        "content_hash = ?2 AND (?3 OR key IS NULL) AND id NOT IN (SELECT value FROM json_each(?4))"
+        f" AND (created_at = ?5 OR NOT EXISTS {superseding('m.id')})",
+        moment,
+        identity,
+        keyed,
+        json.dumps(list(without)),
+        created_at,
+        order="created_at IS NOT ?5, expires_at IS NOT NULL AND expires_at <= ?1, id",
+    )
 
 
 def write(conn: apsw.Connection, row: Row) -> Row:
@@ -202,7 +222,14 @@ def next_id(conn: apsw.Connection, above: int = 0) -> int:
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
-    """Delete a row, its tags and uses; what is derived from it must be gone before."""
+    """Delete a row, its tags and uses; what replaced it replaces what it did. What is derived must be gone before."""
+    row = get(conn, memory_id)
+    if row is not None and row.replaces is not None:
+        newer = [
+            get(conn, other) for (other,) in all_rows(conn, "SELECT id FROM memories WHERE replaces = ?", (row.id,))
+        ]
+        for one in filter(None, newer):
+            write(conn, dataclasses.replace(one, replaces=row.replaces))
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))
@@ -214,27 +241,22 @@ def expired_ids(conn: apsw.Connection, moment: str, limit: int) -> list[int]:
     return [memory_id for (memory_id,) in rows]
 
 
-def leads_to(conn: apsw.Connection, start: int, wanted: int, moment: str) -> bool:
-    """Say whether a memory, or one that it replaces in turn, is the wanted one; what has expired replaces nothing."""
+def leads_to(conn: apsw.Connection, start: int, wanted: int) -> bool:
+    """Say whether a memory, or one that it replaces in turn, is the wanted one; what has expired passes a link on."""
     return bool(
         one_value(
             conn,
             "WITH RECURSIVE chain (id) AS (SELECT ?1 UNION"
             " SELECT m.replaces FROM chain c JOIN memories m ON m.id = c.id"
-            " WHERE m.replaces IS NOT NULL AND (m.expires_at IS NULL OR m.expires_at > ?2))"
-            " SELECT EXISTS (SELECT 1 FROM chain WHERE id = ?3)",
-            (start, moment, wanted),
+            " WHERE m.replaces IS NOT NULL) SELECT EXISTS (SELECT 1 FROM chain WHERE id = ?2)",
+            (start, wanted),
         )
     )
 
 
 def replaced_by(conn: apsw.Connection, memory_id: int, moment: str) -> list[int]:
-    """Return the memories that supersede one at a time as stored."""
-    rows = all_rows(
-        conn,
-        "SELECT id FROM memories WHERE replaces = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id",
-        (memory_id, moment),
-    )
+    """Return the memories that supersede one at a time as stored, itself or through expired ones."""
+    rows = all_rows(conn, f"SELECT id FROM {superseding('?2')} ORDER BY id", (moment, memory_id))
     return [other for (other,) in rows]
 
 
@@ -253,13 +275,12 @@ def used(conn: apsw.Connection, memory_id: int) -> tuple[int, str] | None:
     return (rows[0][0], rows[0][1]) if rows else None
 
 
-def restore_uses(conn: apsw.Connection, uses: Iterable[tuple[int, int, str]]) -> None:
-    """Bring back what is known of the uses of memories (id, how often, when last); what is here already may be more."""
-    conn.executemany(
-        "INSERT INTO uses (memory_id, times, last_used_at) SELECT ?1, ?2, ?3"
-        " WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?1) ON CONFLICT (memory_id) DO UPDATE SET"
+def restore_uses(conn: apsw.Connection, memory_id: int, times: int, last: str) -> None:
+    """Bring back what is known of the uses of a memory (how often, when last); what is here already may be more."""
+    conn.execute(
+        "INSERT INTO uses (memory_id, times, last_used_at) VALUES (?, ?, ?) ON CONFLICT (memory_id) DO UPDATE SET"
         " times = max(times, excluded.times), last_used_at = max(last_used_at, excluded.last_used_at)",
-        list(uses),
+        (memory_id, times, last),
     )
 
 
@@ -308,9 +329,9 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
         " (SELECT json_group_array(e.name) FROM embedders e WHERE EXISTS"
         "  (SELECT 1 FROM passages p WHERE p.memory_id = m.id AND p.embedder_id IS NULL AND NOT EXISTS"
         "   (SELECT 1 FROM passage_vectors v WHERE v.embedder_id = e.id AND v.passage_id = p.id))),"
-        f" (SELECT json_group_array(r.id) FROM memories r WHERE {REPLACED}),"
+        f" (SELECT json_group_array(id) FROM {superseding('m.id')}),"
         " u.times, u.last_used_at"
-        " FROM json_each(?) j JOIN memories m ON m.id = j.value LEFT JOIN uses u ON u.memory_id = m.id",
+        " FROM json_each(?2) j JOIN memories m ON m.id = j.value LEFT JOIN uses u ON u.memory_id = m.id",
         (checks.now(), json.dumps(list(ids))),
     )
     found: dict[int, Memory] = {}
@@ -382,7 +403,7 @@ def count(conn: apsw.Connection, condition: Condition | None) -> int:
 
 
 def _row(conn: apsw.Connection, where: str, *values: Any, order: str = "id") -> Row | None:
-    found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories WHERE {where} ORDER BY {order} LIMIT 1", values)
+    found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories m WHERE {where} ORDER BY {order} LIMIT 1", values)
     if not found:
         return None
     fields: dict[str, Any] = dict(zip(_NAMES, found[0], strict=True))

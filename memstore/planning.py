@@ -16,13 +16,17 @@ from memstore.records import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a write means for the file as it is: the row before and after, and an expired one to be cleared away."""
+    """What a write means for the file as it is: the row before and after, and an expired one to be cleared away.
+
+    `used` is what an export knows of the uses of the memory: how often, and when last.
+    """
 
     before: Row | None
     after: Row
     given: tuple[str, ...]
     outcome: Outcome
     expired: int | None = None
+    used: tuple[int, str] | None = None
 
     @property
     def changes_body(self) -> bool:
@@ -51,12 +55,39 @@ class Write:
     refusable: bool = False
 
 
-def adding(new: Checked) -> Write:
-    """Return the write that adds `new`: an upsert by its key, else merged into the memory with the same text."""
+class Origin:
+    """The memories of an export by their ids there, and the ids that they have here, as far as they are planned."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.last = 0
+        self.here: dict[int, int] = {}
+        self._twins: dict[bytes, set[int]] = {}
+        for row in rows:
+            assert row.id is not None
+            self.last = max(self.last, row.id)
+            self._twins.setdefault(row.content_hash, set()).add(row.id)
+
+    def taken(self, row: Row) -> set[int]:
+        """Return the ids here of the memories that have the same content as a row and are another of the export."""
+        others = self._twins[row.content_hash] - {row.id}
+        return others | {self.here[one] for one in others if one in self.here}
+
+    def linked(self, new: Checked) -> Checked:
+        """Return a memory that comes beside the export with the id here of what it replaces there."""
+        return dataclasses.replace(new, replaces=self.here[new.replaces]) if new.replaces in self.here else new
+
+
+def adding(new: Checked, origin: Origin | None = None) -> Write:
+    """Return the write that adds `new`: an upsert by its key, else merged into the memory with the same text.
+
+    A text that is superseded now is said anew, and is another memory. `origin` is the export that `new` comes beside:
+    an id that `new` replaces is one of that, where it holds it.
+    """
 
     identity = memories.content_hash(new.namespace, new.author, new.thread, new.text)
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
+        asked = new if origin is None else origin.linked(new)
         there = (
             memories.by_key(conn, new.namespace, new.key)
             if new.key is not None
@@ -64,7 +95,7 @@ def adding(new: Checked) -> Write:
         )
         expired = there is not None and there.expired(moment)
         if there is None or expired:
-            fresh = _fresh(conn, new, moment)
+            fresh = _fresh(conn, asked, moment)
             _refuse_link(conn, None, fresh, moment)
             return Plan(
                 before=None,
@@ -73,7 +104,7 @@ def adding(new: Checked) -> Write:
                 outcome="added",
                 expired=there.id if there else None,
             )
-        return _merged(conn, there, new, moment)
+        return _merged(conn, there, asked, moment)
 
     return Write(
         planner=plan,
@@ -112,56 +143,69 @@ def changing(memory_id: int, changes: dict[str, Any]) -> Write:
     return Write(planner=plan, identity=memory_id, size=len(changes.get("text", "")))
 
 
-def restoring(exported_row: Row, exported: tuple[str, ...], above: int, target: Row | None = None) -> Write:
+def restoring(
+    exported_row: Row, exported: tuple[str, ...], origin: Origin, used: tuple[int, str] | None = None
+) -> Write:
     """Return the write that brings a row back as it was exported: same times, same id where that is free.
 
-    Where it is not, or a link here still names it, the row gets an id `above` all those of the export, so that it takes
-    none of theirs.
+    Where it is not, or a link here still names it, the row gets an id above all those of the export `origin`, so that
+    it takes none of theirs.
 
-    A memory that is there already (by id and content, key, or content) is brought to the row's state. `target` is the
-    exported row that this one replaces, restored before it: the link follows it to the id that it has here. A link that
-    can't stand here is left out, for the id of another file says nothing.
+    A memory that is there already (by id and content, key, or content) is brought to the row's state. What the row
+    replaces is restored before it: the link follows it to the id that it has here. A link that can't stand here is left
+    out, for the id of another file says nothing.
     """
 
     def plan(conn: apsw.Connection, moment: str) -> Plan:
         row, given = _placed(conn, exported_row), entities.resolved(conn, exported)
-        before = _there(conn, row, moment)
+        before = _there(conn, row, origin, moment)
         if before is None:
             # An id that a link still names was that of another memory, which this one must not be hidden for.
             taken = row.id is not None and (
                 memories.get(conn, row.id) is not None or memories.replaced_by(conn, row.id, moment)
             )
-            after = dataclasses.replace(row, id=memories.next_id(conn, above)) if taken else row
-            return Plan(before=None, after=_linked(conn, None, after, target, moment), given=given, outcome="added")
+            after = dataclasses.replace(row, id=memories.next_id(conn, origin.last)) if taken else row
+            after = _linked(conn, None, after, origin, moment)
+            return Plan(before=None, after=after, given=given, outcome="added", used=used)
         assert before.id is not None
-        after = _linked(conn, before, dataclasses.replace(row, id=before.id), target, moment)
+        after = _linked(conn, before, dataclasses.replace(row, id=before.id), origin, moment)
         given_before = entities.given(conn, before.id)
         if dataclasses.replace(after, updated_at=before.updated_at) == before and same_names(given, given_before):
-            return Plan(before=before, after=before, given=given_before, outcome="unchanged")
-        return Plan(before=before, after=after, given=given, outcome="updated")
+            return Plan(before=before, after=before, given=given_before, outcome="unchanged", used=used)
+        return Plan(before=before, after=after, given=given, outcome="updated", used=used)
+
+    def noted(conn: apsw.Connection, moment: str) -> Plan:
+        made = plan(conn, moment)
+        if exported_row.id is not None and made.after.id is not None:
+            origin.here[exported_row.id] = made.after.id
+        return made
 
     one = exported_row
-    return Write(planner=plan, identity=(one.namespace, one.key) if one.key else one.content_hash, size=len(one.text))
+    return Write(planner=noted, identity=(one.namespace, one.key) if one.key else one.content_hash, size=len(one.text))
 
 
-def _there(conn: apsw.Connection, row: Row, moment: str) -> Row | None:
-    """Return the memory that an exported row is of: by its id and content, its key, or its content."""
+def _there(conn: apsw.Connection, row: Row, origin: Origin, moment: str) -> Row | None:
+    """Return the memory that an exported row is of: by its id and content, its key, or its content.
+
+    Several may have its content when some of them are superseded; the date then tells which it is.
+    """
     by_id = memories.get(conn, row.id) if row.id is not None else None
     if by_id is not None and _same_memory(by_id, row):
         return by_id
     if row.key is not None:
         return memories.by_key(conn, row.namespace, row.key)
-    return memories.by_content(conn, row.content_hash, moment, keyed=False)
+    return memories.by_content(
+        conn, row.content_hash, moment, keyed=False, created_at=row.created_at, without=origin.taken(row)
+    )
 
 
-def _linked(conn: apsw.Connection, before: Row | None, row: Row, target: Row | None, moment: str) -> Row:
+def _linked(conn: apsw.Connection, before: Row | None, row: Row, origin: Origin, moment: str) -> Row:
     """Return a restored row that replaces what its target is here, or nothing where that can't be."""
-    if target is None:
+    if row.replaces not in origin.here:
         # Of a memory that the import does not bring only this file itself knows the id.
         kept = before is not None and before.replaces == row.replaces
         return row if kept else dataclasses.replace(row, replaces=None)
-    there = _there(conn, target, moment)
-    linked = dataclasses.replace(row, replaces=there.id if there else None)
+    linked = dataclasses.replace(row, replaces=origin.here[row.replaces])
     return dataclasses.replace(linked, replaces=None) if _why_unlinkable(conn, linked, moment) else linked
 
 
@@ -272,7 +316,7 @@ def _refuse_link(conn: apsw.Connection, before: Row | None, after: Row, moment: 
     moved = before is not None and before.namespace != after.namespace
     anew = before is None or before.replaces != after.replaces
     # A link to what is gone since does no harm, and moves along.
-    if anew or (moved and _live(conn, after.replaces, moment) is not None):
+    if anew or (moved and _hides(conn, after, moment)):
         why = _why_unlinkable(conn, after, moment)
         if why:
             raise InvalidInputError(f"replaces is {after.replaces}: {why}. Nothing was changed.")
@@ -295,9 +339,17 @@ def _why_unlinkable(conn: apsw.Connection, row: Row, moment: str) -> str:
         return "that is the memory itself; name another"
     if target.namespace != row.namespace:
         return f"that memory is in the namespace {target.namespace!r}, not {row.namespace!r}; name one of the same"
-    if row.id is not None and memories.leads_to(conn, row.replaces, row.id, moment):
+    if row.id is not None and memories.leads_to(conn, row.replaces, row.id):
         return f"that memory replaces memory {row.id}, itself or in turn; take that link away first"
     return ""
+
+
+def _hides(conn: apsw.Connection, row: Row, moment: str) -> bool:
+    """Say whether a memory supersedes one that is there, itself or through expired ones."""
+    older = None if row.replaces is None else memories.get(conn, row.replaces)
+    while older is not None and older.expired(moment):
+        older = None if older.replaces is None else memories.get(conn, older.replaces)
+    return older is not None
 
 
 def _live(conn: apsw.Connection, memory_id: int | None, moment: str) -> Row | None:

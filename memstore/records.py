@@ -70,8 +70,8 @@ class Memory:
     `pending` names the embedding spaces that have no vector of it yet. `outcome` says what a write did (`added`;
     `merged` into the memory that already held this text; `updated`; `unchanged`) and is None on a memory that was only
     read. `replaces` is the memory that this one supersedes, which may be gone since; `replaced_by` are the unexpired
-    memories that supersede this one. `uses` counts how often it reached a reader, `used_at` is the last time, as
-    `mark_used` was told.
+    memories that supersede this one, itself or through expired ones. `uses` counts how often it reached a reader,
+    `used_at` is the last time, as `mark_used` was told.
     """
 
     id: int

@@ -165,13 +165,13 @@ class MemoryStore:
 
         The same text (after Unicode and white space normalisation) by the same author in the same thread and
         namespace is the same memory, and keeps its date and place; tags, metadata and entities are merged into it,
-        and an expiry, language or `replaces` that is given is taken; it stays pinned if it is. A `key` is the identity
-        instead: the memory under that key takes the text and every other field that is given, tags, metadata and
-        entities beside those it has.
+        and an expiry, language or `replaces` that is given is taken; it stays pinned if it is. The text of a memory
+        that is superseded is said anew, and makes a new one. A `key` is the identity instead: the memory under that key
+        takes the text and every other field that is given, tags, metadata and entities beside those it has.
 
-        `replaces` is the id of a memory of the same namespace that this one supersedes: `search`, `list` and `count`
-        pass over that one as long as this one is there. A memory that is replaced may replace others; a ring is
-        refused.
+        `replaces` is the id of a memory of the same namespace that this one supersedes: `search`, `list`, `count` and
+        `mentions` pass over that one as long as this one is there. A memory that is replaced may replace others; a ring
+        is refused. Once one is deleted or has expired, what replaced it replaces what it did.
 
         With `embed="later"` no model is asked: the memory is found by words and names, and waits for its vectors until
         later writes, which make a few each, or `spaces.fill`. With `"now"` a model that is still loading is waited for
@@ -202,7 +202,8 @@ class MemoryStore:
         """Store many memories and return them in the order given.
 
         All are checked before the first is written. They are written in batches, each whole or not at all; a run
-        that was interrupted can be repeated, since what is there already is found again. `embed` is as in `add`.
+        that was interrupted can be repeated, since what is there already is found again, unless it was superseded. One
+        may replace what an earlier one of the list adds or changes. `embed` is as in `add`.
         """
         _at_once(embed)
         writes: builtins.list[Write] = []
@@ -285,11 +286,14 @@ class MemoryStore:
         if pinned is not _UNSET:
             changes["pinned"] = checks.flag("pinned", pinned)
         if replaces is not _UNSET:
-            changes["replaces"] = None if replaces is None else checks.identifier(replaces)
+            changes["replaces"] = None if replaces is None else checks.identifier(replaces, "replaces")
         return self._stored([planning.changing(checks.identifier(id), changes)], None, embed)[0]
 
     def delete(self, ids: int | Iterable[int]) -> int:
-        """Take memories out of every index and table; return how many there were."""
+        """Take memories out of every index and table; return how many there were.
+
+        What replaced one of them replaces from then on what that one did.
+        """
         return self._writer.delete(checks.identifiers(ids))
 
     def list(
@@ -334,7 +338,10 @@ class MemoryStore:
         Memories that another one replaces are among them. It tells of what is there: a memory that was deleted leaves
         no trace, by design. Being used is no change.
         """
-        chosen = filters.checked(namespace, tags, where, after, before, thread, author, since=since, superseded=True)
+        chosen = dataclasses.replace(
+            filters.checked(namespace, tags, where, after, before, thread, author, superseded=True),
+            since=checks.instant("since", since).utc,
+        )
         return self._listed(chosen, "changed", checks.whole("limit", limit, least=1), 0)
 
     def _listed(self, chosen: Filter, order: memories.Order, limit: int, offset: int) -> builtins.list[Memory]:
@@ -570,18 +577,20 @@ class MemoryStore:
         return contexts.build(found, self.searcher.around(found, chosen, neighbours=plan.neighbours), plan)
 
     def entities(self, *, limit: int = 50) -> builtins.list[Entity]:
-        """Return the entities that most memories mention, with how many do."""
+        """Return the entities that most memories mention, with how many do, superseded ones among them."""
         with self._database.read() as conn:
             return entities.most_mentioned(conn, checks.whole("limit", limit, least=1))
 
-    def mentions(self, name: str, *, limit: int = 20) -> builtins.list[Memory]:
+    def mentions(self, name: str, *, limit: int = 20, superseded: bool = False) -> builtins.list[Memory]:
         """Return the memories that mention an entity, by any spelling of it, the newest first.
 
-        Raises `NotFoundError` when no memory mentions it and it is no known term.
+        `superseded` includes memories that another one replaces. Raises `NotFoundError` when no memory mentions it and
+        it is no known term.
         """
         name, limit = checks.required_name("name", name), checks.whole("limit", limit, least=1)
+        hidden = checks.flag("superseded", superseded)
         with self._database.read() as conn:
-            found = entities.mentioning(conn, name, checks.now(), limit)
+            found = entities.mentioning(conn, name, checks.now(), limit, superseded=hidden)
             if found is None:
                 raise NotFoundError(f"no memory mentions {checks.brief(name)}, and it is no known term.")
             there = memories.read(conn, found)
@@ -669,15 +678,15 @@ class MemoryStore:
     ) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
-        All lines are checked before the first memory is written. Importing the same lines again adds nothing. An
-        exported memory that is here already (by id and content, by key, or by content) is brought to the state that its
-        line has; one whose id another memory has taken gets a new one, and what replaces it follows. Where the lines do
-        not hold what a memory replaces, that link is left out and counted in `unlinked`, unless this file has the same
-        link. A profile takes the weights of its line. `embed` is as in `add`.
+        All lines are checked before the first of anything is written. Importing the same lines again adds nothing, but
+        for a new text that has been superseded since and has no key: it is said anew. An exported memory that is here
+        already (by id and content, by key, or by content) is brought to the state that its line has; one whose id
+        another memory has taken gets a new one, and what replaces it follows. Where the lines do not hold what an
+        exported memory replaces, that link is left out and counted in `unlinked`, unless this file has the same link.
+        What a new memory `replaces` is the exported one of that id where the lines hold it, else the one of this file.
+        A profile takes the weights of its line. `embed` is as in `add`.
         """
-        return transfer.import_jsonl(
-            self._database, self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed)
-        )
+        return transfer.import_jsonl(self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed))
 
     def import_markdown(
         self,
@@ -708,6 +717,7 @@ class MemoryStore:
         return transfer.counted([self.add(text, key=name, namespace=namespace, embed=embed)])
 
     def _stored(self, writes: Sequence[Write], progress: Progress | None, embed: Embed) -> builtins.list[Memory]:
+        self._writer.check(writes)
         done = self._writer.store(writes, progress, embed=_at_once(embed))
         with self._database.read() as conn:
             waiting = self.spaces.waiting(conn)

@@ -12,7 +12,7 @@ from memstore.errors import InvalidInputError, NotFoundError, StorageError
 from memstore.exchange import Restored
 from memstore.filters import Filter
 from memstore.fusion import PROFILES
-from memstore.planning import Write
+from memstore.planning import Origin, Write
 from memstore.profiles import Profile, Profiles
 from memstore.records import ImportReport, Memory, NewMemory, Term
 from memstore.terms import Terms
@@ -47,7 +47,6 @@ def export(
 
 
 def import_jsonl(
-    database: Database,
     writer: Writer,
     terms: Terms,
     profiles: Profiles,
@@ -56,7 +55,7 @@ def import_jsonl(
     *,
     embed: bool,
 ) -> ImportReport:
-    """Store what lines of JSON hold, known terms and profiles first; all are checked before the first is written."""
+    """Store what lines of JSON hold, known terms and profiles first; all are checked before any of it is written."""
     if isinstance(lines, str):
         raise InvalidInputError("lines is one text; give its lines, such as an open file or text.splitlines().")
     writes: list[Write] = []
@@ -64,25 +63,23 @@ def import_jsonl(
     saved: list[Profile] = []
     read = list(exchange.read_lines(lines))
     restored = _targets_first([found for found in read if isinstance(found, Restored)])
-    rows = {found.row.id: found.row for found in restored}
-    above = max((memory_id or 0 for memory_id in rows), default=0)
+    origin = Origin(found.row for found in restored)
     for found in read:
         if isinstance(found, Term):
             known.append(found)
         elif isinstance(found, Profile):
             saved.append(found)
         elif not isinstance(found, Restored):
-            writes.append(planning.adding(found))
-    restoring = [planning.restoring(found.row, found.given, above, rows.get(found.row.replaces)) for found in restored]
+            writes.append(planning.adding(found, origin))
+    writes = [*(planning.restoring(found.row, found.given, origin, found.used) for found in restored), *writes]
+    writer.check(writes)
     terms.add_many(known)
     profiles.save_many(saved)
-    written = writer.store([*restoring, *writes], progress, embed=embed)
-    here = list(zip(restored, written, strict=False))
-    used = [(memory.id, *found.used) for found, memory in here if found.used is not None]
-    if used:
-        with database.write() as conn:
-            memories.restore_uses(conn, used)
-    unlinked = sum(found.row.replaces is not None and memory.replaces is None for found, memory in here)
+    written = writer.store(writes, progress, embed=embed)
+    unlinked = sum(
+        found.row.replaces is not None and memory.replaces is None
+        for found, memory in zip(restored, written, strict=False)
+    )
     return dataclasses.replace(counted(written), unlinked=unlinked)
 
 
@@ -96,9 +93,10 @@ def _targets_first(restored: Sequence[Restored]) -> list[Restored]:
         step: int | None = number
         while step is not None and step not in order:
             if step in chain:
+                one = restored[step].row
                 raise InvalidInputError(
-                    f"the memories {restored[number].row.id} and {restored[step].row.id} replace each other in a ring;"
-                    " take replaces out of one of their lines. Nothing was imported."
+                    f"memories replace each other in a ring: {one.id} replaces {one.replaces}, which leads back to"
+                    f" {one.id}; take replaces out of one of their lines. Nothing was imported."
                 )
             chain[step] = restored[step]
             step = at.get(restored[step].row.replaces) if restored[step].row.replaces is not None else None

@@ -27,6 +27,10 @@ _BATCH_CHARACTERS = 40_000
 _MOST_PURGED = 100
 
 
+class _TakenBack(Exception):
+    """The end of writes that were only tried."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
     """What a body gives before the transaction: terms, entities and the spans of its passages."""
@@ -55,20 +59,31 @@ class Writer:
         self._filler = filler
         self._recogniser = recogniser
 
+    def check(self, writes: Sequence[Write]) -> None:
+        """Raise what the file itself has against one of the writes, each after those before it; nothing is changed."""
+        if not any(write.refusable for write in writes):
+            return
+        try:
+            with self._database.write() as conn:
+                for write in writes:
+                    plan = write.planner(conn, now())
+                    if plan.expired is not None:
+                        self._remove(conn, plan.expired, _Stale())
+                    if plan.outcome != "unchanged":
+                        memories.write(conn, plan.after)
+                raise _TakenBack
+        except _TakenBack:
+            pass
+
     def store(
         self, writes: Sequence[Write], progress: Callable[[int, int], None] | None = None, *, embed: bool = True
     ) -> list[Memory]:
         """Carry out writes in order, in batches of one transaction each; return a memory for each, as the last left it.
 
-        A batch that fails leaves the file as it was before that batch. Without `embed` no model is asked, and what is
-        written waits for its vectors; with it, a little of what waited before is embedded too.
+        A batch that fails leaves the file as it was before that batch; `check` tells before. Without `embed` no model
+        is asked, and what is written waits for its vectors; with it, a little of what waited before is embedded too.
         """
         self._database.require_writable()
-        # All that can be refused is refused before the first batch is written.
-        if refusable := [write for write in writes if write.refusable]:
-            with self._database.read() as conn:
-                for write in refusable:
-                    write.planner(conn, now())
         done: list[Memory] = []
         for batch in _batches(writes):
             done.extend(self._store_batch([write.planner for write in batch], embed))
@@ -123,15 +138,21 @@ class Writer:
                         # It came expired and with this batch: it is told of all the same.
                         cleared |= memories.read(conn, [plan.expired])
                     self._remove(conn, plan.expired, stale)
+                    # What replaced it has another link now.
+                    plan = planner(conn, now())
                 if plan.outcome == "unchanged":
                     assert plan.after.id is not None
                     done.append((plan.after.id, plan.outcome))
+                    if plan.used is not None:
+                        memories.restore_uses(conn, plan.after.id, *plan.used)
                     continue
                 if plan.changes_place and plan.before is not None:
                     stale.beside(conn, plan.before.place)
                 row = memories.write(conn, plan.after)
                 assert row.id is not None
                 done.append((row.id, plan.outcome))
+                if plan.used is not None:
+                    memories.restore_uses(conn, row.id, *plan.used)
                 if plan.changes_place or plan.changes_body:
                     stale.changed(conn, row)
                 if not plan.changes_body:
@@ -246,12 +267,15 @@ def _spans(row: Row, ready: _Prepared) -> list[Span]:
 
 
 def _batches(writes: Sequence[Write]) -> list[list[Write]]:
-    """Part writes into batches; two about one memory go apart, since the second starts from what the first left."""
+    """Part writes into batches; two about one memory go apart, since the second starts from what the first left.
+
+    One that says something of another memory opens a batch: that one may be written just before.
+    """
     batches: list[list[Write]] = []
     filled, seen = 0, set[Hashable]()
     for write in writes:
         full = filled + write.size > _BATCH_CHARACTERS or len(seen) == _BATCH_MEMORIES
-        if not batches or full or write.identity in seen:
+        if not batches or full or write.refusable or write.identity in seen:
             batches.append([])
             filled, seen = 0, set()
         batches[-1].append(write)

@@ -1,5 +1,6 @@
 """What time does to memories: one supersedes another, age in the score, uses, what changed, the latest answer."""
 
+import dataclasses
 import io
 import json
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstore import Ageing, InvalidInputError, MemoryStore, NewMemory, NotFoundError, ReadOnlyError
+from memstore import Ageing, InvalidInputError, MemoryStore, NewMemory, NotFoundError, ReadOnlyError, memories
 from memstore.fusion import Ages, Gathered, Scored, aged, decay, weighed
 from memstore.records import Weights
 
@@ -77,6 +78,115 @@ def test_deleting_the_newer_shows_the_older(words):
     assert found(words) == [old.id]
 
 
+def test_middle_of_a_chain_that_goes_brings_nothing_back(words):
+    """What replaced a memory of a chain that is deleted, or has expired, goes on hiding what that one replaced."""
+    first = words.add("printer password one")
+    second = words.add("printer password two", replaces=first.id)
+    third = words.add("printer password three", replaces=second.id)
+    fourth = words.add("printer password four", replaces=third.id)
+    words.delete(second.id)
+    assert words.get(third.id).replaces == first.id
+    with words._database.read() as conn:
+        stored = conn.execute("SELECT row_hash FROM memories WHERE id = ?", (third.id,)).get
+        assert stored == memories.get(conn, third.id).row_hash
+    expire(words, third.id)
+    for _ in range(2):
+        assert found(words) == [fourth.id] == [one.id for one in words.list(namespace="default")]
+        assert words.count(namespace="default") == 1
+        assert words.get(first.id).replaced_by == (fourth.id,)
+        with pytest.raises(InvalidInputError, match=f"is replaced by memory {fourth.id}"):
+            words.update(first.id, namespace="other")
+        with pytest.raises(InvalidInputError, match="itself or in turn"):
+            words.update(first.id, replaces=fourth.id)
+        with pytest.raises(InvalidInputError, match="replaces is"):
+            words.update(fourth.id, namespace="other")
+        # The expired one is taken out by this write; the link is then a direct one.
+        words.add("another thing", namespace="other")
+        assert words.get(fourth.id).replaces == first.id
+    words.delete(fourth.id)
+    assert found(words) == [first.id]
+
+
+def test_expired_memory_that_makes_room_keeps_the_chain(words):
+    """A memory that takes the key of the expired one that it replaces goes on hiding what that one replaced."""
+    first = words.add("printer password one")
+    second = words.add("printer password two", key="printer", replaces=first.id)
+    third = words.add("printer password three", replaces=second.id)
+    with words._database.write() as conn:
+        row = memories.get(conn, second.id)
+        memories.write(conn, dataclasses.replace(row, expires_at="2020-01-01T00:00:00.000000Z"))
+        # More that has expired than one write takes out: this one is still there when its key is taken.
+        for n in range(200):
+            gone = {"id": 100 + n, "key": None, "replaces": None, "expires_at": "2019-01-01T00:00:00.000000Z"}
+            memories.write(conn, dataclasses.replace(row, **gone))
+    words.update(third.id, key="printer")
+    assert found(words) == [third.id]
+    assert words.get(third.id).replaces == first.id
+
+
+def test_a_decision_can_be_reversed(words):
+    """The text of a superseded memory is said anew as another memory, which may replace what superseded it."""
+    stripe = words.add("we pay with Stripe")
+    pagbank = words.add("we pay with PagBank", replaces=stripe.id)
+    again = words.add("we pay with Stripe", replaces=pagbank.id)
+    assert (again.outcome, again.replaces) == ("added", pagbank.id)
+    assert found(words, "pay with") == [again.id]
+    assert words.add("we pay with Stripe", replaces=pagbank.id).outcome == "unchanged"
+    plain = words.add("we pay with PagBank")
+    assert plain.outcome == "added"
+    assert sorted(found(words, "pay with")) == [again.id, plain.id]
+    assert words.count(superseded=True) == 4
+
+
+def test_superseded_text_is_free_for_an_update(words):
+    """A memory may take the text of a superseded one, and of no other."""
+    old = words.add(OLD)
+    new, other = words.add(NEW, replaces=old.id), words.add("something else")
+    with pytest.raises(InvalidInputError, match=f"memory {new.id} already has this text"):
+        words.update(other.id, text=NEW)
+    assert words.update(other.id, text=OLD).id == other.id
+    assert words.add(OLD).id == other.id
+
+
+def test_superseded_key_stays_the_identity(words):
+    """Under a key the memory stays the same one when it is superseded: it is changed and stays hidden."""
+    old = words.add(OLD, key="printer")
+    new = words.add(NEW, replaces=old.id)
+    again = words.add("the printer password is delta", key="printer")
+    assert (again.id, again.outcome, again.replaced_by) == (old.id, "updated", (new.id,))
+    assert found(words) == [new.id]
+
+
+@pytest.mark.parametrize("date", [None, "2025-01-01T00:00:00Z"])
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_a_reversed_decision_is_imported_once(words, tmp_path, date, renumbered):
+    """Memories of one text that supersede each other in turn come whole, and again as the same, whatever their ids."""
+    first = words.add("Stripe", created_at=date)
+    second = words.add("PagBank", replaces=first.id)
+    third = words.add("Stripe", created_at=date)
+    words.update(second.id, replaces=None)
+    words.update(third.id, replaces=second.id)
+    # The third line comes before it is known that the first is superseded: by the fourth.
+    words.add("Adyen", replaces=first.id)
+    lines = exported(words)
+    with MemoryStore(tmp_path / "new.db", embedder="none") as other:
+        if renumbered:
+            for n in range(5):
+                other.add(f"another {n}")
+        assert (other.import_jsonl(lines).added, other.import_jsonl(lines).unchanged) == (4, 4)
+        there = {one.id: one for one in other.list(limit=100, superseded=True)}
+        links = [
+            (one.text, there[one.replaces].text, there[one.replaces].replaces is None)
+            for one in there.values()
+            if one.replaces is not None
+        ]
+        assert sorted(links) == [("Adyen", "Stripe", True), ("Stripe", "PagBank", True)]
+    words.delete(first.id)
+    report = words.import_jsonl(lines)
+    assert (report.added, report.unlinked, words.get(third.id).replaces) == (1, 0, second.id)
+    assert sorted(one.text for one in words.list()) == ["Adyen", "Stripe"]
+
+
 def test_deleting_the_older_leaves_the_newer_working(words):
     """When what it replaced is deleted, a memory is found, changed, moved, exported and imported like any other."""
     old = words.add(OLD)
@@ -102,7 +212,7 @@ def test_what_can_not_be_replaced_is_refused(words):
     with pytest.raises(InvalidInputError, match="itself"):
         words.update(first.id, replaces=first.id)
     with pytest.raises(InvalidInputError, match="itself"):
-        words.add("one", replaces=first.id)
+        words.add("three", replaces=third.id)
     for newer in (second, third):
         with pytest.raises(InvalidInputError, match="take that link away first"):
             words.update(first.id, replaces=newer.id)
@@ -129,6 +239,18 @@ def test_bad_link_in_a_late_batch_writes_nothing(words):
     with pytest.raises(InvalidInputError, match="no such memory"):
         words.add_many([*batch, NewMemory(text="last", replaces=999)])
     assert words.count() == 0
+
+
+def test_ring_across_batches_writes_nothing(words):
+    """Links that only together make a ring are refused before the first of many memories is written."""
+    x, y = words.add("x", key="x"), words.add("y", key="y")
+    fillers = [NewMemory(text=f"note {n}") for n in range(70)]
+    with pytest.raises(InvalidInputError, match="itself or in turn"):
+        words.add_many(
+            [NewMemory(text="x", key="x", replaces=y.id), *fillers, NewMemory(text="y", key="y", replaces=x.id)]
+        )
+    assert words.count() == 2
+    assert words.get(x.id).replaces is None
 
 
 def test_same_text_again_takes_link_and_pin(words):
@@ -216,13 +338,87 @@ def test_import_takes_no_id_that_a_link_still_names(words, tmp_path):
     assert words.import_jsonl(lines).unchanged == 1
 
 
-def test_ring_in_an_import_is_refused(words):
-    """Lines whose memories replace each other in a ring are refused before any is written."""
-    line = {"created_at": "2025-01-01T00:00:00Z", "updated_at": "2025-01-01T00:00:00Z"}
-    lines = [json.dumps({**line, "id": one, "text": f"note {one}", "replaces": one % 3 + 1}) for one in (1, 2, 3)]
-    with pytest.raises(InvalidInputError, match="ring"):
+def line(memory_id: int, text: str, replaces: int | None = None) -> str:
+    """Return a line as an export has it."""
+    at = "2025-01-01T00:00:00Z"
+    return json.dumps({"id": memory_id, "text": text, "created_at": at, "updated_at": at, "replaces": replaces})
+
+
+@pytest.mark.parametrize(("ids", "said"), [((1, 2, 3), "1 replaces 2"), ((50, 51), "50 replaces 51"), ((7,), "7 .* 7")])
+def test_ring_in_an_import_is_refused(words, ids, said):
+    """Lines whose memories replace each other in a ring are refused by their ids before any is written."""
+    lines = [line(one, f"note {one}", then) for one, then in zip(ids, (*ids[1:], ids[0]), strict=True)]
+    with pytest.raises(InvalidInputError, match=f"ring: {said}, .* back to {ids[0]};"):
         words.import_jsonl(lines)
     assert words.count(superseded=True) == 0
+
+
+def test_new_line_replaces_what_its_file_means(words):
+    """What a new line of an import replaces is the line of that id, wherever that comes to stand, else one here."""
+    for n in range(2):
+        words.add(f"of this file {n}")
+    lines = [json.dumps({"text": "newer", "replaces": 1}), line(1, "older"), json.dumps({"text": "new", "replaces": 2})]
+    assert words.import_jsonl(lines).added == 3
+    assert sorted(one.text for one in words.list()) == ["new", "newer", "of this file 0"]
+    assert words.import_jsonl(lines).unchanged == 3
+    assert sorted(one.text for one in words.list()) == ["new", "newer", "of this file 0"]
+
+
+def test_lines_that_share_an_id_are_all_imported(words):
+    """Two exports in one file may give the same id to different memories: all come, and again as the same ones."""
+    lines = [line(1, "of one"), line(2, "newer of one", 1), line(1, "of another")]
+    assert words.import_jsonl(lines).added == 3
+    assert words.import_jsonl(lines).unchanged >= 2
+    assert words.count(superseded=True) == 3
+
+
+def test_refused_import_leaves_nothing_behind(words):
+    """Of an import with one link that can't stand nothing is kept: no term, profile or memory."""
+    lines = [
+        json.dumps({"term": "Foo"}),
+        json.dumps({"profile": "mine", "weights": {"keyword": 1.0}}),
+        json.dumps({"text": "good"}),
+        json.dumps({"text": "n1", "replaces": 999}),
+    ]
+    with pytest.raises(InvalidInputError, match="replaces is 999"):
+        words.import_jsonl(lines)
+    assert (words.terms.list(), "mine" in words.profiles.list(), words.count()) == ([], False, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"uses": 3}, "'uses' is one of an exported memory"),
+        ({"id": 1, "uses": 3}, "'id' is one"),
+        ({"updated_at": "2025-01-01T00:00Z"}, "'updated_at' is one"),
+        (json.loads(line(1, "a")) | {"used_at": "2025-01-01T00:00Z"}, "used_at is given without uses"),
+    ],
+)
+def test_import_drops_no_field_in_silence(words, fields, said):
+    """What only an exported line can bring is refused in a line that is none, and a last use without a number."""
+    with pytest.raises(InvalidInputError, match=f"line 1: .*{said}"):
+        words.import_jsonl([json.dumps({"text": "a"} | fields)])
+    assert words.count() == 0
+
+
+@pytest.mark.parametrize("replaces", [True, "", "one", 1.5])
+def test_what_is_no_id_is_refused_by_the_name_of_the_field(words, replaces):
+    """What `replaces` holds that is no id is refused by that name, in a new memory and in an update."""
+    words.add("one")
+    for write in (lambda: words.add("two", replaces=replaces), lambda: words.update(1, replaces=replaces)):
+        with pytest.raises(InvalidInputError, match=f"replaces: the id {replaces!r} is not a whole number"):
+            write()
+
+
+def test_mentions_pass_over_the_superseded(words):
+    """What mentions an entity is listed without superseded memories, unless they are asked for."""
+    old = words.add("we saw Beto and Rita in the office")
+    new = words.add("we saw Beto in the office", replaces=old.id)
+    assert [one.id for one in words.mentions("Beto")] == [new.id]
+    assert {one.id for one in words.mentions("Beto", superseded=True)} == {old.id, new.id}
+    assert words.mentions("Rita") == []
+    with pytest.raises(NotFoundError):
+        words.mentions("Zeca")
 
 
 def test_nothing_replaced_costs_no_condition(words):
@@ -394,8 +590,9 @@ def test_changes_since_an_instant(words):
     assert words.changes(changed.updated_at + timedelta(microseconds=1)) == []
     words.mark_used(first.id)
     assert words.changes(changed.updated_at + timedelta(microseconds=1)) == []
-    with pytest.raises(InvalidInputError, match="since"):
-        words.changes("yesterday")
+    for nothing in ("yesterday", None):
+        with pytest.raises(InvalidInputError, match="since is"):
+            words.changes(nothing)
     with words._database.read() as conn:
         plan = conn.execute(
             "EXPLAIN QUERY PLAN SELECT m.id FROM memories m WHERE m.updated_at >= ?"
@@ -469,6 +666,7 @@ def test_time_on_the_command_line(tmp_path):
     assert "[replaced by 2]" in run("changes", "--since", "2020-01-01T00:00Z")
     assert [line.split("\t")[0] for line in run("list").splitlines()] == ["2"]
     assert len(run("list", "--superseded").splitlines()) == 2
+    assert "replaces: the id '' is not" in run("add", "third", "--replaces", "", fails=True)
     weights = ("--recency", "0.2", "--half-life", "7", "--use-weight", "0.1", "--pinned-weight", "0.3")
     hit = json.loads(run("search", QUERY, "--json", "--sort", "newest", *weights))["hits"][0]
     assert hit["score"] == pytest.approx(sum(s["contribution"] for s in hit["signals"].values()) + hit["boost"])

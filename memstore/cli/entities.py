@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from memstore import render
-from memstore.cli.support import Place, file_options, opened, print_json, read_stdin
+from memstore.cli.support import Place, file_options, opened, print_json, read_stdin, superseded_option
 from memstore.entities import key
 from memstore.exchange import read_terms, read_text
 from memstore.records import Term
@@ -34,11 +34,12 @@ def entities(context: click.Context, place: Place, limit: int) -> None:
 @entities.command("show")
 @click.argument("name")
 @click.option("-k", "--limit", type=int, default=20, show_default=True, help="How many at most.")
+@superseded_option
 @file_options
-def show(place: Place, name: str, limit: int) -> None:
+def show(place: Place, name: str, limit: int, superseded: bool) -> None:
     """List the memories that mention NAME, by any spelling of it, the newest first."""
     with opened(place, must_exist=True) as store:
-        found = store.mentions(name, limit=limit)
+        found = store.mentions(name, limit=limit, superseded=superseded)
     if place.as_json:
         print_json([render.record(one) for one in found])
     else:

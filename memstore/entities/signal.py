@@ -11,7 +11,7 @@ import apsw
 from memstore.analysis import exact, pieces, term
 from memstore.database import all_rows, fts5_string, one_value
 from memstore.entities.finding import Mentions, Recogniser, find, grams, is_function_word, key, reading
-from memstore.filters import Condition
+from memstore.filters import Condition, Filter
 from memstore.records import Candidates, Entity
 
 _LONGEST_GRAM = 8
@@ -198,17 +198,24 @@ def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:
     return [Entity(name=name, kind=kind, mentions=mentions) for name, kind, mentions in rows]
 
 
-def mentioning(conn: apsw.Connection, name: str, moment: str, limit: int) -> list[int] | None:
+def mentioning(
+    conn: apsw.Connection, name: str, moment: str, limit: int, *, superseded: bool = False
+) -> list[int] | None:
     """Return the memories that mention an entity at a time as stored, the newest first; None when there is no such."""
+    chosen = Filter(superseded=superseded).condition(conn, moment)
+    where, values = ("", ()) if chosen is None else (f" AND {chosen.sql}", chosen.values)
     own = known_terms(conn, [reading(name)]).get(reading(name))
     rows = all_rows(
         conn,
         "SELECT m.id FROM entities e JOIN memory_entities l ON l.entity_id = e.id JOIN memories m ON m.id = l.memory_id"
-        f" WHERE e.key = ? AND {COUNTS} AND (m.expires_at IS NULL OR m.expires_at > ?)"
+        f" WHERE e.key = ? AND {COUNTS}{where}"
         " ORDER BY m.created_at DESC, m.id DESC LIMIT ?",
-        (key(name if own is None else own.name), moment, limit),
+        (key(name if own is None else own.name), *values, limit),
     )
-    return [memory_id for (memory_id,) in rows] if rows or own is not None else None
+    if rows or own is not None:
+        return [memory_id for (memory_id,) in rows]
+    # What only superseded memories mention is known all the same.
+    return None if superseded or mentioning(conn, name, moment, 1, superseded=True) is None else []
 
 
 def linked(conn: apsw.Connection, name: str) -> list[int]:
