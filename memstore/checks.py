@@ -108,8 +108,10 @@ def brief(value: Any) -> str:
     """Return a value as an error shows it: whole when it is short."""
     try:
         shown = repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
+    except Exception:
+        # A number of thousands of digits has none, nor what a caller's own class can't show.
+        digits = isinstance(value, int)
+        return "a number of thousands of digits" if digits else f"something of the type {type(value).__name__}"
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 
@@ -316,6 +318,14 @@ def now() -> str:
 def moment(stored: str) -> datetime:
     """Return a stored time as an aware datetime in UTC."""
     return datetime.fromisoformat(stored)
+
+
+def here(moment: datetime) -> datetime:
+    """Return a time as this machine's clock shows it, or in UTC where no clock could, at the ends of the calendar."""
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return moment.astimezone(UTC)
 
 
 def local(stored: str, offset: int) -> datetime:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
+from memstore import checks
 from memstore.analysis import Analysis
 from memstore.cleaning import plain as plain
 from memstore.records import Context, Memory, SearchResult, Stats
@@ -41,7 +42,7 @@ def duration(seconds: float) -> str:
 
 def day(memory: Memory) -> str:
     """Return the date of a memory where this machine is."""
-    return memory.created_at.astimezone().date().isoformat()
+    return checks.here(memory.created_at).date().isoformat()
 
 
 def has_zone(value: str) -> bool:
@@ -61,7 +62,7 @@ def listing(found: Sequence[Memory], *, changed: bool = False) -> tuple[list[str
     rows = [
         [
             str(one.id),
-            f"{one.updated_at.astimezone():%Y-%m-%d %H:%M}" if changed else day(one),
+            f"{checks.here(one.updated_at):%Y-%m-%d %H:%M}" if changed else day(one),
             one.namespace,
             one.author or "",
             " ".join([*(f"[{said}]" for said in _replaced(one)), one_line(one.text)]),
@@ -100,29 +101,29 @@ def card(memory: Memory) -> Iterator[str]:
     yield ""
     yield "  ".join(_about(memory))
     if memory.thread is not None:
-        yield plain(f"thread {memory.thread}, position {memory.position:g}")
+        yield _cell(f"thread {memory.thread}, position {memory.position:g}")
     for name, moment in (("created", memory.created_at), ("changed", memory.updated_at)):
-        yield f"{name} {moment.astimezone():%Y-%m-%d %H:%M %z}"
+        yield f"{name} {checks.here(moment):%Y-%m-%d %H:%M %z}"
     if memory.expires_at is not None:
-        yield f"expires {memory.expires_at.astimezone():%Y-%m-%d %H:%M %z}"
+        yield f"expires {checks.here(memory.expires_at):%Y-%m-%d %H:%M %z}"
     if memory.replaces is not None:
         yield f"replaces {memory.replaces}"
     if memory.used_at is not None:
         times = "once" if memory.uses == 1 else f"{memory.uses:,} times, last"
-        yield f"used {times} {memory.used_at.astimezone():%Y-%m-%d %H:%M %z}"
+        yield f"used {times} {checks.here(memory.used_at):%Y-%m-%d %H:%M %z}"
     if memory.language is not None:
         yield f"language {memory.language}"
     if memory.entities:
-        yield plain("mentions " + ", ".join(one.name for one in memory.entities))
+        yield _cell("mentions " + ", ".join(one.name for one in memory.entities))
     for name, value in memory.metadata.items():
-        yield plain(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+        yield _cell(f"{name}: {json.dumps(value, ensure_ascii=False)}")
 
 
 def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     """Print a table: fitted to the terminal there, one whole line a row through a pipe."""
     if not _on_terminal():
         for row in rows:
-            print("\t".join(plain(cell).replace("\t", " ") for cell in row))
+            print("\t".join(map(_cell, row)))
         return
     from rich.console import Console
     from rich.table import Table
@@ -135,7 +136,7 @@ def table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     for column in shown.columns[:-1]:
         column.no_wrap = True
     for row in rows:
-        cells = [Text(plain(cell)) for cell in row]
+        cells = [Text(_cell(cell)) for cell in row]
         if header is not None:
             cells[-1].no_wrap, cells[-1].overflow = True, "ellipsis"
         shown.add_row(*cells)
@@ -211,15 +212,20 @@ def record(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 
+def _cell(text: str) -> str:
+    """Return a text as it stands in one line of several parts: without controls, a blank for each line end and tab."""
+    return plain(text).replace("\n", " ").replace("\t", " ")
+
+
 def _about(memory: Memory) -> Iterator[str]:
     yield f"[{memory.id}]"
     yield day(memory)
     if memory.namespace != "default":
-        yield plain(memory.namespace)
+        yield _cell(memory.namespace)
     for name in (memory.key, memory.author):
         if name is not None:
-            yield plain(name)
-    yield from (f"#{plain(tag)}" for tag in memory.tags)
+            yield _cell(name)
+    yield from (f"#{_cell(tag)}" for tag in memory.tags)
     if memory.pinned:
         yield "pinned"
     yield from _replaced(memory)

@@ -527,7 +527,8 @@ class MemoryStore:
     ) -> Context:
         """Return the memories that answer `query` best as one block of text for a prompt, within `max_tokens`.
 
-        `tokeniser` counts: a function of a text that returns how many tokens it has, or the tokens; or a name:
+        `tokeniser` counts: a function of a text that returns how many tokens it has, or the tokens (a list, a
+        one-dimensional array, or a mapping or an encoding with its `input_ids` or `ids`); or a name:
         `tokenizers:PATH/tokenizer.json`, `tiktoken:cl100k_base` (only when its file is here already: nothing is
         downloaded), `model` (the store's own embedder, with what it puts round a passage), or, when left out,
         `estimate`, which knows no vocabulary and counts rather too many than too few. The block as a whole is counted
@@ -537,7 +538,7 @@ class MemoryStore:
         its vector, is left out. `diversity` in [0, 1] prefers passages unlike those chosen before to better ones
         (maximal marginal relevance). With `neighbours` what room is left goes to the memories beside those chosen in
         their threads, where they pass the filters. `k` is the most memories that are searched for, as many as may fit
-        when left out.
+        when left out, and never more than 500.
 
         `format` is `markdown` (which needs fewest tokens round an item), `xml`, `plain` or `json`. Each begins by
         saying that these are data and no instructions, gives the id, local date and author of each passage, and is

@@ -144,6 +144,19 @@ def test_everything_holds_all_without_doubt():
     assert found["keywords k=1"].recall.low < 0.25 < found["keywords k=1"].recall.high
 
 
+def test_everything_without_a_right_memory_does_not_hold_all():
+    """Where a right memory is not in everything, as one that another replaces, the true numbers are told, and why."""
+    found = told(memories=lambda _: {one: text for one, text in TEXTS.items() if one != 3})
+    everything = by_name(found)["everything"]
+    assert sizes(everything) == (4, 4, 0.75, 0.5, 1)
+    assert everything.recall.low < 0.75
+    assert found.verdict[1].startswith(
+        "Putting everything into the prompt takes 4 tokens a question, and holds all the evidence of 50.0% of the"
+    )
+    assert [one for one in found.notes if one.startswith("Of 1 of 2 questions a right memory is not among all")]
+    assert not [one for one in told().notes if "right memory is not among" in one]
+
+
 @pytest.mark.parametrize(
     ("window", "tokens", "recall"), [(1, 1, 0.0), (3, 1, 0.0), (4, 4, 0.25), (5, 5, 0.75), (7, 7, 1)]
 )
@@ -483,6 +496,19 @@ def test_the_command_shows_every_way(command):
     assert re.search(r"^0\.\d\d\t0\.\d\d\t\$0\.\d\d\t\$\d\.\d\d\t0\.0%\teverything$", done.stdout, re.MULTILINE)
     assert "Putting everything into the prompt takes" in done.stdout
     assert "Vectors took no part in 8 of 8 questions" in done.stderr
+
+
+def test_the_command_tells_what_replaced_memories_cost(command, filled):
+    """A right memory that another replaces is in no prompt, and everything does not count as holding it."""
+    with MemoryStore(filled / "cli.db", embedder="none") as store:
+        old = store.list(limit=1, order="oldest")[0]
+        store.add("Something else altogether.", replaces=old.id)
+    done = command("questions.jsonl", "--tokens", "--json", "--budget", "70")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["runs"][0]["recall"]["value"] == pytest.approx(7 / 8)
+    assert "and holds all the evidence." not in " ".join(found["verdict"])
+    assert "Of 1 of 8 questions a right memory is not among all" in " ".join(found["notes"])
 
 
 def test_the_command_counts_what_stands_in_the_prompt(command, filled):

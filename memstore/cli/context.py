@@ -29,7 +29,7 @@ from memstore.records import Context
 @click.option("--tokeniser", default="estimate", show_default=True, help=f"What counts: {NAMES}.")
 @click.option("--format", "format", default=DEFAULT_FORMAT, show_default=True, help=f"{', '.join(FORMATS)}.")
 @click.option("--order", default="relevance", show_default=True, help=f"{' or '.join(ORDERS)}.")
-@click.option("-k", "--limit", "k", type=int, help="How many memories at most (default: as many as may fit).")
+@click.option("-k", "--limit", "k", type=int, help="How many memories, at most 500 (default: as many as may fit).")
 @click.option("--neighbours/--no-neighbours", default=True, help="Fill room with what stands beside in the threads.")
 @click.option("--diversity", type=float, default=DIVERSITY, show_default=True, help="0: the best; 1: the most unlike.")
 @click.option("--profile", default="default", show_default=True, help="The weights of the search, by their name.")

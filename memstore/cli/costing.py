@@ -87,8 +87,10 @@ def measure(place: Place, asked: "Sequence[Judged]", options: CostOptions, html:
 def _memories(store: MemoryStore, namespace: str | None) -> Mapping[int, str]:
     """Return all memories as they stand in a prompt: where each is from, on a line with its text; the oldest first."""
     number = max(1, store.count(namespace=namespace))
+    from memstore.context import entry
+
     return {
-        one.id: f"[{one.id}] {render.day(one)}{'' if one.author is None else f' {one.author}'}: {one.text}"
+        one.id: entry(one.id, render.day(one), one.author, one.text).line
         for one in store.list(limit=number, order="oldest", namespace=namespace)
     }
 

@@ -12,19 +12,22 @@ from memstore.analysis import fold, whole_word
 from memstore.context.formats import FORMATS, entry
 from memstore.context.packing import ORDERS, Block, Candidate, Distinct, Order
 from memstore.context.tokenisers import Tokeniser
+from memstore.fusion import RERANK
 from memstore.records import Context, ContextItem, Hit, Memory, Passage, SearchResult
 from memstore.surroundings import Stretch, Surroundings
 
 # An item with its source is hardly shorter: as many are looked for as may fit, but not more than a search gives well.
 _SHORTEST = 20
 _FEWEST, _MOST = 50, 500
+# Each passage is compared with all others: of very long memories the best of all are enough.
+_MOST_PASSAGES = 4 * _MOST
 # A further passage of a memory answers too when it is at least half as good as the best one.
 _WORTH = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What kind of block is wanted, checked; `k` is how many memories are searched for."""
+    """What kind of block is wanted, checked; `k` is how many memories are searched for, at most 500."""
 
     max_tokens: int
     tokeniser: Tokeniser
@@ -36,17 +39,18 @@ class Plan:
 
 
 def plan(
-    *, max_tokens: Any, tokeniser: Tokeniser, format: Any, order: Any, k: Any, neighbours: bool, diversity: Any
+    *, max_tokens: Any, tokeniser: Tokeniser, format: Any, order: Any, k: Any, neighbours: Any, diversity: Any
 ) -> Plan:
     """Return a plan of what a caller gave, or raise `InvalidInputError`."""
     most = checks.whole("max_tokens", max_tokens, least=1)
+    wanted = max(_FEWEST, math.ceil(most / _SHORTEST)) if k is None else checks.whole("k", k, least=1)
     return Plan(
         max_tokens=most,
         tokeniser=tokeniser,
         format=checks.one_of("format", format, FORMATS),
         order=cast(Order, checks.one_of("order", order, ORDERS)),
-        k=min(_MOST, max(_FEWEST, math.ceil(most / _SHORTEST))) if k is None else checks.whole("k", k, least=1),
-        neighbours=bool(neighbours),
+        k=min(_MOST, wanted),
+        neighbours=checks.flag("neighbours", neighbours),
         diversity=checks.share("diversity", diversity),
     )
 
@@ -61,7 +65,8 @@ def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
     # What has nothing to be seen in it tells nothing.
     seen = (one for one in _passages(found, around) if one.entry.text)
     passages = sorted(seen, key=lambda one: (-one.score, one.rank, one.passage.start))
-    answers = distinct.ordered(passages, plan.diversity)
+    answers = distinct.ordered(passages[:_MOST_PASSAGES], plan.diversity)
+    beyond = len(passages[_MOST_PASSAGES:])
     block.fill(answers)
     if plan.neighbours:
         others = _neighbours(block.items, {hit.memory.id for hit in found}, around)
@@ -89,7 +94,7 @@ def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
         items=items,
         found=found,
         duplicates=distinct.dropped,
-        left_out=len(answers) - sum(one.reason == "hit" for one in items),
+        left_out=beyond + len(answers) - sum(one.reason == "hit" for one in items),
     )
 
 
@@ -106,32 +111,46 @@ def _passages(found: SearchResult, around: Surroundings) -> Iterator[Candidate]:
         signal = next((name for name in found.spaces[:1] if name in hit.signals), "semantic")
         words = [whole_word(fold(word)) for word in hit.terms]
         taken = [best]
-        for one in sorted(own, key=lambda one: (-(one.similarity or 0.0), one.passage.start)):
-            score = _alone(hit, one, signal, words)
-            # What a model reads in pieces is there whole as well.
-            if score >= _WORTH * hit.score and not any(_overlap(one.passage, other) for other in taken):
-                taken.append(one.passage)
-                yield _candidate(hit.memory, one, hit.rank, hit.relevance, score=score)
+        shares = [(_alone(hit, one, signal, words), one) for one in own]
+        for share, one in sorted(shares, key=lambda each: (-each[0], each[1].passage.start)):
+            if share < _WORTH:
+                break
+            rest = _without(one.passage, taken)
+            if rest is None:
+                continue
+            stretch = Stretch(passage=rest, vector=one.vector, similarity=one.similarity)
+            # What answers in it may have been what another says already.
+            share = _alone(hit, stretch, signal, words)
+            if share >= _WORTH:
+                taken.append(rest)
+                yield _candidate(hit.memory, stretch, hit.rank, hit.relevance, score=share * hit.score)
 
 
 def _alone(hit: Hit, stretch: Stretch, signal: str, words: Sequence[regex.Pattern[str]]) -> float:
-    """Return the score of a hit if a passage were all of it.
+    """Return the share of a hit's score that it would have if a passage were all of it, by the first stage alone.
 
     Of the keyword signal it keeps the share of the hit's words that the passage holds; of the space that the passages
-    are compared in it has what its own cosine gives on the scale of the hit's.
+    are compared in it has what its own cosine gives on the scale of the hit's. The second stage has read the best
+    passage only, and speaks for no other; where nothing else has a weight, these two signals count alike.
     """
-    score = hit.score
+    second = hit.signals.get(RERANK)
+    even = second is not None and second.weight == 1
     keyword, near = hit.signals.get("keyword"), hit.signals.get(signal)
+    if even:
+        whole = sum(one.normalised for one in (keyword, near) if one is not None)
+    else:
+        whole = hit.score - (0.0 if second is None else second.contribution)
+    lost = 0.0
     if keyword is not None:
         text = fold(stretch.passage.text)
         held = sum(word.search(text) is not None for word in words)
-        score -= keyword.contribution * (1 - held / max(1, len(words)))
+        lost += (keyword.normalised if even else keyword.contribution) * (1 - held / max(1, len(words)))
     if near is not None:
-        own = 0.0
-        if stretch.similarity is not None and near.zero is not None and near.one is not None:
-            own = (stretch.similarity - near.zero) / (near.one - near.zero) * near.weight
-        score -= max(0.0, near.contribution - own)
-    return score
+        own, weight = 0.0, 1.0 if even else near.weight
+        if stretch.similarity is not None and near.zero is not None and near.one is not None and near.zero < near.one:
+            own = (stretch.similarity - near.zero) / (near.one - near.zero) * weight
+        lost += max(0.0, near.normalised * weight - own)
+    return 1 - lost / whole if whole > 0 else 0.0
 
 
 def _neighbours(items: Sequence[Candidate], found: set[int], around: Surroundings) -> Iterator[Candidate]:
@@ -153,7 +172,7 @@ def _neighbours(items: Sequence[Candidate], found: set[int], around: Surrounding
 def _candidate(
     memory: Memory, stretch: Stretch, rank: int, relevance: float, *, score: float = 0.0, near: int = 0
 ) -> Candidate:
-    day = memory.created_at.astimezone().date().isoformat()
+    day = checks.here(memory.created_at).date().isoformat()
     return Candidate(
         memory=memory,
         passage=stretch.passage,
@@ -170,7 +189,18 @@ def _span(passage: Passage) -> tuple[int, int]:
     return passage.start, passage.stop
 
 
-def _overlap(one: Passage, other: Passage) -> bool:
-    """Say whether two passages share more than the sentence that joins them."""
-    shared = min(one.stop, other.stop) - max(one.start, other.start)
-    return 2 * shared > min(one.stop - one.start, other.stop - other.start)
+def _without(passage: Passage, taken: Sequence[Passage]) -> Passage | None:
+    """Return a passage without the sentence that joins it to another; None where others hold most of it, or it them."""
+    start, stop = passage.start, passage.stop
+    for other in taken:
+        shared = min(passage.stop, other.stop) - max(passage.start, other.start)
+        if 2 * shared > min(passage.stop - passage.start, other.stop - other.start):
+            return None
+        if shared > 0 and other.start <= passage.start:
+            start = max(start, other.stop)
+        elif shared > 0:
+            stop = min(stop, other.start)
+    if 2 * (stop - start) < passage.stop - passage.start:
+        return None
+    text = passage.text[start - passage.start : stop - passage.start]
+    return Passage(start=start, stop=stop, text=text)

@@ -13,11 +13,10 @@ from memstore.context.formats import Entry, Format
 from memstore.embedding import Vector
 from memstore.records import Memory, Passage
 
-# Of 498 judged questions about conversations, whose turns repeat little, it gains or loses the evidence of one; .3
-# loses up to six, .5 up to fourteen.
+# Enough that of two passages of one score the one that adds more comes first; more costs evidence where what is
+# stored repeats little, such as the turns of a conversation (examples/context.py --diversity measures it).
 DIVERSITY = 0.05
-# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same. No judged
-# question loses evidence to it; at .85 one of 498 does, at .7 up to seven.
+# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same.
 _SAME = 0.9
 _ROUNDS = 8
 _NUMBERS = regex.compile(r"\w*\d\w*")

@@ -3,7 +3,8 @@
 import importlib.util
 import math
 import threading
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +14,8 @@ import regex
 from memstore import checks
 from memstore.errors import EmbedderError, InvalidInputError
 
-# A function of a text that returns how many tokens it has, or the tokens; or the name of a tokeniser.
+# A function of a text that returns how many tokens it has, or the tokens (a list, a one-dimensional array, or a mapping
+# or an encoding with its `input_ids` or `ids`); or the name of a tokeniser.
 GivenTokeniser: TypeAlias = Callable[[str], Any] | str | None
 NAMES = "estimate, model, tokenizers:PATH/tokenizer.json, tiktoken:NAME (such as tiktoken:cl100k_base)"
 # Characters of a token at least, in the vocabularies that were measured (examples/context.py --tokens).
@@ -35,20 +37,17 @@ class Tokeniser:
     def count(self, text: str) -> int:
         """Return how many tokens a text has; raise `InvalidInputError` when the tokeniser gives no such number."""
         try:
-            found = self.counts(text)
-            if isinstance(found, Sized) and not isinstance(found, str | bytes):
-                found = len(found)
+            found = _number(self.counts(text))
         except Exception as error:
             raise InvalidInputError(
                 f"the tokeniser {self.name} failed ({checks.brief(error)}); give a function that counts any text."
             ) from error
-        found = checks.native(found)
         if isinstance(found, float) and found.is_integer():
             found = int(found)
         if isinstance(found, bool) or not isinstance(found, int) or found < 0:
             raise InvalidInputError(
                 f"the tokeniser {self.name} returned {checks.brief(found)}; it must return a whole number from 0 on,"
-                " or the tokens."
+                " or the tokens of the one text, as a list or a one-dimensional array."
             )
         return found
 
@@ -67,13 +66,18 @@ def tokeniser(given: GivenTokeniser, model: Callable[[str], tuple[str, Callable[
         raise InvalidInputError(f"tokeniser is {type(given).__name__}; give a function of a text, or one of: {NAMES}.")
     kind, _, rest = given.partition(":")
     if kind == "tokenizers" and rest:
-        return Tokeniser(name=given, counts=_from_file(Path(rest).expanduser()))
+        return Tokeniser(name=given, counts=_from_file(rest))
     if kind == "tiktoken" and rest:
         return Tokeniser(name=given, counts=_tiktoken(rest))
     try:
         own = model(given)
     except EmbedderError as error:
         raise InvalidInputError(f"the tokeniser {given} can't be had: {error}.") from error
+    if own is None and given == "model":
+        raise InvalidInputError(
+            "the tokeniser model can't be had: the file has no embedding space yet; add a first memory with an"
+            " embedder, or give another tokeniser."
+        )
     if own is None:
         raise InvalidInputError(f"the tokeniser {checks.brief(given)} is unknown; give a function, or one of: {NAMES}.")
     return Tokeniser(name=own[0], counts=own[1])
@@ -102,12 +106,33 @@ def estimate(text: str) -> int:
     return total
 
 
-def _from_file(path: Path) -> Callable[[str], int]:
+def _number(answer: Any) -> Any:
+    """Return the number of tokens in an answer that holds those of one text, and any other answer as it is."""
+    found = answer["input_ids"] if isinstance(answer, Mapping) and "input_ids" in answer else answer
+    found = checks.native(getattr(found, "ids", found))
+    # The length of other collections is that of something else: of a batch, of its columns, of distinct tokens.
+    unclear = isinstance(found, str | bytes | Mapping | Set) or getattr(found, "ndim", 1) != 1
+    if unclear or not isinstance(found, Sized) or (isinstance(found, Iterable) and _nested(next(iter(found), None))):
+        return found
+    return len(found)
+
+
+def _nested(token: Any) -> bool:
+    return isinstance(token, list | tuple | Mapping) or hasattr(token, "ids") or getattr(token, "ndim", 0) > 0
+
+
+def _from_file(name: str) -> Callable[[str], int]:
     if importlib.util.find_spec("tokenizers") is None:
         raise InvalidInputError("the library tokenizers is not installed; pip install tokenizers.")
-    if path.is_dir():
-        path /= "tokenizer.json"
-    if not path.is_file():
+    try:
+        path = Path(name).expanduser()
+        path = path / "tokenizer.json" if path.is_dir() else path
+        there = path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{checks.brief(name)} is no path ({checks.brief(str(error))}); name the tokenizer.json of a model."
+        ) from error
+    if not there:
         raise InvalidInputError(f"{path} does not exist; name the tokenizer.json of a model.")
     from tokenizers import Tokenizer
 
@@ -131,21 +156,40 @@ def _tiktoken(name: str) -> Callable[[str], int]:
         known = ", ".join(tiktoken.list_encoding_names())
         raise InvalidInputError(f"tiktoken has no encoding {checks.brief(name)}; it has {known}.")
 
-    def refuse(blobpath: str) -> bytes:
-        if "://" in blobpath:
-            raise FileNotFoundError(blobpath)
-        return Path(blobpath).read_bytes()
-
-    with _LOADING:
-        # tiktoken fetches an encoding that is not in its cache, and has no setting against it.
-        fetch, load.read_file = load.read_file, refuse
-        try:
+    try:
+        with _offline(load):
             found = tiktoken.get_encoding(name)
-        except FileNotFoundError as error:
-            raise InvalidInputError(
-                f"the encoding {name} is not in tiktoken's cache (TIKTOKEN_CACHE_DIR), and memstore downloads nothing;"
-                f" run tiktoken.get_encoding({name!r}) once yourself."
-            ) from error
+    except FileNotFoundError as error:
+        raise InvalidInputError(
+            f"the encoding {name} is not in tiktoken's cache (TIKTOKEN_CACHE_DIR), and memstore downloads nothing;"
+            f" run tiktoken.get_encoding({name!r}) once yourself."
+        ) from error
+    except Exception as error:
+        raise InvalidInputError(
+            f"the encoding {name} can't be read from tiktoken's cache ({checks.brief(error)}); make that folder"
+            f" readable, or run tiktoken.get_encoding({name!r}) once yourself."
+        ) from error
+    return lambda text: len(found.encode(text, disallowed_special=()))
+
+
+@contextmanager
+def _offline(load: Any) -> Iterator[None]:
+    """Keep this thread from fetching by tiktoken, which fetches what is not in its cache and has no setting against it.
+
+    The only place is a function of its module, which all threads call: others are let through to it meanwhile.
+    """
+    own = threading.get_ident()
+
+    def read_file(blobpath: str) -> bytes:
+        if "://" in blobpath and threading.get_ident() == own:
+            raise FileNotFoundError(blobpath)
+        found: bytes = fetch(blobpath)
+        return found
+
+    # One at a time, so that each puts back what it found.
+    with _LOADING:
+        fetch, load.read_file = load.read_file, read_file
+        try:
+            yield
         finally:
             load.read_file = fetch
-    return lambda text: len(found.encode(text, disallowed_special=()))

@@ -57,7 +57,7 @@ def cheapest(
     return None
 
 
-def notes(tokeniser: str, silent: int, questions: int, projection: Projection | None) -> Iterator[str]:
+def notes(tokeniser: str, silent: int, lacking: int, questions: int, projection: Projection | None) -> Iterator[str]:
     """Yield what to know of the numbers."""
     yield (
         f"Tokens are those of {tokeniser}, in the mean of a question: of the memories in the prompt, not of the"
@@ -68,6 +68,11 @@ def notes(tokeniser: str, silent: int, questions: int, projection: Projection | 
         "In keywords, vectors and fused search the prompt has the first k memories, whole; a memory of which context"
         " takes a span counts as there."
     )
+    if lacking:
+        yield (
+            f"Of {lacking:,} of {questions:,} questions a right memory is not among all that a prompt may hold, such as"
+            " one that another replaces or that has expired: no way to fill it reaches their whole evidence."
+        )
     if silent:
         yield f"Vectors took no part in {silent:,} of {questions:,} questions; memstore search says why."
     if projection is not None:
@@ -79,12 +84,10 @@ def notes(tokeniser: str, silent: int, questions: int, projection: Projection | 
 
 def _everything(run: CostRun, window: int | None) -> str:
     takes = f"takes {run.tokens:,.0f} tokens a question"
-    if window is None:
+    if window is None and run.recall.low == 1:
         return f"Putting everything into the prompt {takes}, and holds all the evidence."
-    return (
-        f"Putting everything into the prompt, the newest that a window of {window:,} tokens has room for, {takes}, and"
-        f" holds all the evidence of {_questions(run.complete)}."
-    )
+    cut = "" if window is None else f", the newest that a window of {window:,} tokens has room for,"
+    return f"Putting everything into the prompt{cut} {takes}, and holds all the evidence of {_questions(run.complete)}."
 
 
 def _context(runs: Sequence[CostRun], recalls: Mapping[str, Values]) -> str:

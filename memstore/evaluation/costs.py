@@ -92,11 +92,12 @@ def costs(
 ) -> Costs:
     """Return what a prompt takes, and how much of a question's evidence is in it, by each way to fill it.
 
-    The ways: everything (all memories of the question's namespace, or of the store, that have not expired; with a
-    `window` the newest that fit it), the first `ks` by keywords alone, by vectors alone (each embedding space) and by
-    the default search, and what `context` makes at each of the `budgets`. A prompt is the texts of `memories`, a line
-    end between two, and its tokens are `count` of the whole; `context` says itself how many its own has. A memory of
-    which `context` takes a span counts as there. The question and what else stands in a prompt are not counted.
+    The ways: everything (all that `memories` gives of the question's namespace, or of the store; with a `window` the
+    newest that fit it; a right memory that it does not give, such as one that another replaces, is in no prompt), the
+    first `ks` by keywords alone, by vectors alone (each embedding space) and by the default search, and what `context`
+    makes at each of the `budgets`. A prompt is the texts of `memories`, a line end between two, and its tokens are
+    `count` of the whole; `context` says itself how many its own has. A memory of which `context` takes a span counts as
+    there. The question and what else stands in a prompt are not counted.
 
     `sessions_per_month`, with `questions_per_session` (1) and the `price` of a million input tokens in a `currency`,
     add what each way comes to in a month and a year. `progress` is told of steps: each question once for search, and
@@ -141,6 +142,7 @@ def costs(
     runs = _against(runs, recalls, reference.name)
     equal = equal_recall(runs, LEVELS)
     projection = None if plan is None else projected({run.name: run.tokens for run in runs}, plan)
+    lacking = sum(not one.relevant <= wholes[one.question.namespace].texts.keys() for one in asked)
     silent = sum(not spaces_of([one]) for one in gathers)
     return Costs(
         store=store,
@@ -152,7 +154,7 @@ def costs(
         equal=equal,
         projection=projection,
         verdict=cost_verdict.sentences(runs, recalls, reference, window, equal, projection),
-        notes=(*notes, *cost_verdict.notes(tokeniser, silent, len(asked), projection)),
+        notes=(*notes, *cost_verdict.notes(tokeniser, silent, lacking, len(asked), projection)),
     )
 
 
@@ -235,8 +237,9 @@ def _runs(tallies: Sequence[_Tally], recalls: Mapping[str, Values], *, certain: 
     everything = float(np.mean(tallies[0].tokens)) or 1.0
     runs = []
     for tally, own in zip(tallies, zip(*[iter(found)] * 3, strict=True), strict=True):
-        # That everything holds all is no estimate.
-        recall, complete, answered = (_CERTAIN,) * 3 if tally.kind == "everything" and certain else own
+        # That everything holds all is no estimate, where it does.
+        holds_all = tally.kind == "everything" and certain and min(tally.recall) == 1
+        recall, complete, answered = (_CERTAIN,) * 3 if holds_all else own
         tokens = float(np.mean(tally.tokens))
         runs.append(
             CostRun(
