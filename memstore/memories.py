@@ -2,9 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import apsw
@@ -135,6 +135,16 @@ def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
         fields[0]: Row(**dict(zip(_NAMES, fields, strict=True)), tags=tuple(sorted(json.loads(tags))))
         for *fields, tags in found
     }
+
+
+def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:
+    """Return which memories are gone or were changed since they were read, by when they had been changed then."""
+    rows = all_rows(
+        conn,
+        "SELECT id, updated_at FROM memories WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(known)),),
+    )
+    return known.keys() - {one for one, updated_at in rows if checks.moment(updated_at) == known[one]}
 
 
 def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:

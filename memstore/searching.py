@@ -125,7 +125,7 @@ class Searcher:
         if not question.rerank:
             return ""
         if question.sort == "newest":
-            return "the newest come first, whatever it says"
+            return "the newest are asked for, whatever it says of them"
         try:
             with clock(fusion.RERANK):
                 self._rereader.ready(question.query)

@@ -469,6 +469,8 @@ class MemoryStore:
         k: int | None = None,
         *,
         preset: Preset = RECALL,
+        profile: str = "default",
+        weights: Weights | Mapping[str, float] | None = None,
         namespace: str | None = None,
         tags: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
@@ -476,12 +478,13 @@ class MemoryStore:
         before: Moment | None = None,
         thread: str | None = None,
         author: str | None = None,
+        superseded: bool = False,
     ) -> SearchResult:
         """Return what is surely worth having beside `query`, for a search that nobody asked for: before every prompt.
 
         It is `search` by another preset: fewer candidates, a tight floor, only what is likely an answer, no second
         stage; often that is nothing. `preset` changes any of it (`dataclasses.replace(RECALL, min_relevance=0.5)`);
-        `k` and the filters are those of `search`, and so is what is raised.
+        `k`, weights and filters are those of `search`, and so is what is raised.
         """
         preset = checks.preset(preset)
         return self.search(
@@ -491,6 +494,8 @@ class MemoryStore:
             floor=preset.floor,
             min_relevance=preset.min_relevance,
             rerank=preset.rerank,
+            profile=profile,
+            weights=weights,
             namespace=namespace,
             tags=tags,
             where=where,
@@ -498,6 +503,7 @@ class MemoryStore:
             before=before,
             thread=thread,
             author=author,
+            superseded=superseded,
         )
 
     def context(
@@ -513,6 +519,8 @@ class MemoryStore:
         diversity: float = DIVERSITY,
         min_relevance: float | None = None,
         rerank: bool = False,
+        rerank_depth: int = 50,
+        rerank_weight: float | None = None,
         superseded: bool = False,
         profile: str = "default",
         weights: Weights | Mapping[str, float] | None = None,
@@ -565,6 +573,8 @@ class MemoryStore:
             fusion=fusion,
             min_relevance=min_relevance,
             rerank=rerank,
+            rerank_depth=rerank_depth,
+            rerank_weight=rerank_weight,
             superseded=superseded,
             namespace=namespace,
             tags=tags,

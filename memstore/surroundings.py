@@ -56,7 +56,9 @@ def read(
             nearest = {hit.memory.id: _nearest(conn, hit.memory) for hit in found}
             there = memories.read(conn, _passing(conn, {one for ids in nearest.values() for one in ids}, chosen))
             beside = {one: tuple(other for other in ids if other in there) for one, ids in nearest.items()}
-        whole = {hit.memory.id: hit.memory for hit in found} | there
+        # What was changed since the search has other passages by now: of that only what was found is told.
+        changed = memories.changed(conn, {hit.memory.id: hit.memory.updated_at for hit in found})
+        whole = {hit.memory.id: hit.memory for hit in found if hit.memory.id not in changed} | there
         vectors = {} if space is None else semantic.by_passage(conn, space, whole)
         chance = 0.0 if space is None else _chance(semantic.references(conn, space))
         spans = _spans(conn, whole, space)

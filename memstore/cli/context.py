@@ -9,6 +9,7 @@ from memstore.cli.searching import notices
 from memstore.cli.support import (
     Place,
     argument,
+    checked_reranker,
     file_options,
     filter_options,
     filtered,
@@ -16,6 +17,7 @@ from memstore.cli.support import (
     opened,
     print_json,
     read_json,
+    rerank_amounts,
     rerank_options,
     superseded_option,
 )
@@ -37,6 +39,7 @@ from memstore.records import Context
 @click.option("--fusion", help="How scores are put together, as in search.")
 @click.option("--min-relevance", type=float, help="Leave out what is less likely an answer than this, 0 to 1.")
 @rerank_options
+@rerank_amounts
 @superseded_option
 @filter_options
 @file_options
@@ -46,7 +49,7 @@ def context(place: Place, query: str, reranker: str | None, **options: Any) -> N
     The block says that it is data, names the id, date and author of each passage, and can't be ended by a memory.
     """
     options["weights"] = read_json("--weights", options["weights"])
-    with opened(place, must_exist=True, reranker=reranker) as store:
+    with opened(place, must_exist=True, reranker=checked_reranker(options["rerank"], reranker)) as store:
         found = store.context(argument(query), **filtered(options, place.quiet))
     if place.as_json:
         print_json(render.context(found))

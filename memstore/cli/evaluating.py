@@ -15,6 +15,7 @@ from memstore.cli.reporting import check_page, fitting, say
 from memstore.cli.support import (
     Bar,
     Place,
+    checked_reranker,
     file_options,
     notice,
     opened,
@@ -88,8 +89,7 @@ def evaluate(
         raise click.UsageError(f"there is no sweep {sweep!r}; name one of {', '.join(SWEEPS)}.")
     if limit is not None and limit < 1:
         raise click.UsageError(f"--limit is {limit}; give 1 or more.")
-    if reranker is not None and not rerank:
-        raise click.UsageError("--reranker goes with --rerank.")
+    reranker = checked_reranker(rerank, reranker)
     options = CostOptions(**costing)
     if tokens and (own or sweep or distractors is not None or distractors_from or by_category or rerank):
         raise click.UsageError("--tokens goes with QUESTIONS of your own, and with no other measurement.")

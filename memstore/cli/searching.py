@@ -1,6 +1,7 @@
 """`memstore search` and `memstore recall`: hits on standard output, what is to be said of them beside it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from memstore import render
 from memstore.cli.support import (
     Place,
     argument,
+    checked_reranker,
     file_options,
     filter_options,
     filtered,
@@ -16,6 +18,7 @@ from memstore.cli.support import (
     opened,
     print_json,
     read_json,
+    rerank_amounts,
     rerank_options,
     superseded_option,
 )
@@ -24,6 +27,7 @@ from memstore.records import RECALL, SEARCH, Ageing, SearchResult
 
 _SIGNAL = "Only this signal (keyword, semantic, entity, or an embedding space by its name); again for more."
 _PROFILE = "default, technical, conceptual, people, or one of the file (memstore profiles lists them)."
+_RELEVANCE = "Leave out what is less likely an answer than this, 0 to 1."
 _FLOOR = "What only a vector speaks for counts from this share of its scale on; -1 is no bound."
 
 
@@ -34,12 +38,11 @@ _FLOOR = "What only a vector speaks for counts from this share of its scale on; 
 @click.option("--profile", default="default", show_default=True, help=_PROFILE)
 @click.option("--weights", help="JSON of own weights: keyword, semantic, entity, boost, thread, or a space's name.")
 @click.option("--fusion", help="calibrated (the default), minmax, dbsf, zscore, l2, geometric, harmonic or rrf.")
-@click.option("--min-relevance", type=float, help="Leave out what is less likely an answer than this, 0 to 1.")
+@click.option("--min-relevance", type=float, help=_RELEVANCE)
 @click.option("--depth", type=int, default=SEARCH.depth, show_default=True, help="Candidates of each signal.")
 @click.option("--floor", type=float, default=SEARCH.floor, show_default=True, help=_FLOOR)
 @rerank_options
-@click.option("--rerank-depth", type=int, default=50, show_default=True, help="How many of the best are read again.")
-@click.option("--rerank-weight", type=float, help="What that counts for, 0 to 1 (default: what its model says).")
+@rerank_amounts
 @click.option("--signal", "signals", multiple=True, help=_SIGNAL)
 @click.option("--ranking", default="bm25", show_default=True, help="How keywords are ranked: bm25 or tf-idf.")
 @click.option("--k1", type=float, help="BM25: how soon a repeated word stops to count for more.")
@@ -75,7 +78,7 @@ def search(
     options["weights"] = read_json("--weights", options["weights"])
     options["signals"] = options["signals"] or None
     how: Any = BM25(**tuned) if tuned else ranking
-    with opened(place, must_exist=True, ranking=how, reranker=reranker) as store:
+    with opened(place, must_exist=True, ranking=how, reranker=checked_reranker(options["rerank"], reranker)) as store:
         found = store.search(argument(query), **filtered(options, place.quiet))
     _show(found, place, explain=explain)
 
@@ -84,15 +87,23 @@ def search(
 @click.argument("query")
 @click.option("-k", "--limit", "k", type=int, default=RECALL.k, show_default=True, help="How many hits at most.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
+@click.option("--profile", default="default", show_default=True, help=_PROFILE)
+@click.option("--min-relevance", type=float, default=RECALL.min_relevance, show_default=True, help=_RELEVANCE)
+@click.option("--depth", type=int, default=RECALL.depth, show_default=True, help="Candidates of each signal.")
+@click.option("--floor", type=float, default=RECALL.floor, show_default=True, help=_FLOOR)
+@superseded_option
 @filter_options
 @file_options
-def recall(place: Place, query: str, explain: bool, **options: Any) -> None:
+def recall(
+    place: Place, query: str, explain: bool, min_relevance: float, depth: int, floor: float, **options: Any
+) -> None:
     """Find what is surely worth having beside QUERY, before every prompt; often that is nothing.
 
     It is a search of a small cost with a tight floor; search itself is for a question that is asked.
     """
     with opened(place, must_exist=True) as store:
-        found = store.recall(argument(query), **filtered(options, place.quiet))
+        preset = replace(RECALL, min_relevance=min_relevance, depth=depth, floor=floor)
+        found = store.recall(argument(query), preset=preset, **filtered(options, place.quiet))
     _show(found, place, explain=explain)
 
 

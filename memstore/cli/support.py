@@ -83,6 +83,10 @@ rerank_options = with_options(
     click.option("--rerank", is_flag=True, help="Have a second model read the best again, beside the query."),
     click.option("--reranker", help=f"That model: {RERANKERS} (default: one that is on disk)."),
 )
+rerank_amounts = with_options(
+    click.option("--rerank-depth", type=int, default=50, show_default=True, help="How many of the best it reads."),
+    click.option("--rerank-weight", type=float, help="What it counts for, 0 to 1 (default: what the model says)."),
+)
 superseded_option = click.option("--superseded", is_flag=True, help="Include memories that another one replaces.")
 
 
@@ -174,6 +178,13 @@ def read_json(option: str, value: str | None) -> Any:
     if not isinstance(found, dict):
         raise InvalidInputError(f"{option} is a JSON {type(found).__name__}; {example}.")
     return found
+
+
+def checked_reranker(rerank: bool, reranker: str | None) -> str | None:
+    """Return the reranker that is named; refuse one that would not be used."""
+    if reranker is not None and not rerank:
+        raise click.UsageError("--reranker goes with --rerank.")
+    return reranker
 
 
 def argument(text: str) -> str:
