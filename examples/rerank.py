@@ -116,9 +116,9 @@ def choose(sets: list[Asked]) -> None:
     gained = {of.name: [gain(of, *point) for point in points] for of in sets}
     for index, point in enumerate(points):
         print(dict(zip(GRID, point, strict=True)), *(f"{name} {own[index]:+.4f}" for name, own in gained.items()))
-    for name in gained:
+    for name in gained if len(gained) > 1 else ():
         others = np.array([own for other, own in gained.items() if other != name])
-        best = int(np.argmax(others.mean(axis=0) + others.min(axis=0))) if len(others) else 0
+        best = int(np.argmax(others.mean(axis=0) + others.min(axis=0)))
         print(f"chosen on the others: {dict(zip(GRID, points[best], strict=True))}: {name} {gained[name][best]:+.4f}")
 
 

@@ -229,3 +229,20 @@ def test_demo_evaluation_says_what_the_intervals_allow():
     said = run("demo_evaluation.py", "--embedder", "none", "--notes-only", cwd=EXAMPLES).stdout
     assert re.search(r"^codes: hit@1 of the default is above that of \w+: (?:yes|no|not shown)", said, re.MULTILINE)
     assert "Hybrid search" in said or "hybrid search" in said
+
+
+def test_reranking_says_what_it_gains_and_costs(tmp_path, minilm):
+    """The example of the second stage prints both stages with their intervals, and writes a run of each."""
+    collection(tmp_path / "set")
+    options = (str(tmp_path), str(minilm), "set", "--store", str(tmp_path / "stores"), "--runs", "runs")
+    said = run("rerank.py", *options, "--scoped", "--cold", "--limit", "1", cwd=tmp_path).stdout
+    assert re.search(r"^set: 1 questions; first stage \d+ ms, second \d+ ms more$", said, re.MULTILINE)
+    assert ranked(tmp_path / "runs" / "set-reranked.run.jsonl") == {"a/q": ["a/1"]}
+    chosen = run("rerank.py", *options, "--choose", cwd=tmp_path).stdout
+    assert re.search(r"^  gain +hit@1 [+-]0\.\d{3} \[", chosen, re.MULTILINE)
+    assert len(re.findall(r"^\{'LEAST': .*'WEIGHT': .*\} set [+-]0\.\d{4}$", chosen, re.MULTILINE)) == 96
+
+
+def test_reranking_says_when_the_sets_are_absent(tmp_path):
+    """Without a set the example skips with a message."""
+    assert "skipped" in run("rerank.py", str(tmp_path), "nothing", cwd=tmp_path).stderr
