@@ -123,10 +123,10 @@ class Serving:
         there = first_on_disk()
         if there is not None:
             return named(f"fastembed:{there}").opened(self.wait)
-        told = f"{', '.join(dict.fromkeys(silent))} tells no vectors of tokens and " if silent else ""
-        raise EmbedderError(
-            f"{told}no other sentence model is on disk; reranker='late-interaction:FOLDER' names a model of fastembed"
-        )
+        if silent:
+            named_ones = ", ".join(dict.fromkeys(silent))
+            raise EmbedderError(f"{named_ones} tells no vectors of tokens, and no other model that does is on disk")
+        raise EmbedderError("no sentence model that tells the vectors of tokens is on disk")
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""

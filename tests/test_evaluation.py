@@ -770,7 +770,7 @@ def test_distractors_leave_the_file_as_it_is(run, tmp_path):
         (["questions.jsonl", "--sweep", "k2"], None, 2, "there is no sweep 'k2'; name one of alpha, k1"),
         (["questions.jsonl", "--limit", "0"], None, 2, "--limit is 0; give 1 or more"),
         (["questions.jsonl", "--reranker", "late-interaction"], None, 2, "--reranker goes with --rerank."),
-        (["questions.jsonl", "--rerank", "--tokens"], None, 2, "--tokens goes with QUESTIONS of your own, and with no"),
+        (["questions.jsonl", "--rerank", "--tokens"], None, 2, "--tokens goes with QUESTIONS of your own, and without"),
         (["questions.jsonl", "--rerank", "--reranker", "best"], None, 1, "the reranker 'best' is unknown; give"),
         (["nowhere.jsonl"], None, 1, "nowhere.jsonl can't be read: No such file"),
         (["bad.jsonl"], b"", 1, "bad.jsonl, there is no question, at least one is needed"),

@@ -465,8 +465,11 @@ def test_a_turn_is_read_with_the_turn_before_it(opened):
         (Scorer(languages=("Portuguese",)), "the reranker scorer can't be used: "),
         ("fastembed:/nowhere/at/all", "the reranker's folder /nowhere/at/all does not exist"),
         ("late-interaction:/nowhere/at/all", "/nowhere/at/all"),
-        ("late-interaction", "fake tells no vectors of tokens and no other sentence model is on disk"),
-        (None, "fake tells no vectors of tokens .*, and memstore models pull .* downloads a cross-encoder"),
+        ("late-interaction", "fake tells no vectors of tokens, and no other model that does is on disk"),
+        (
+            None,
+            r"no second model is here \(fake tells .*\); memstore models pull .* downloads one \(571 MB\)",
+        ),
     ],
     ids=["raises", "count", "nan", "infinite", "none", "weight", "languages", "folder", "late folder", "late", "usual"],
 )
@@ -491,7 +494,7 @@ def test_a_store_without_an_embedder_has_no_late_interaction(opened, tmp_path, m
     store.add(ANSWER)
     found = store.search(QUERY, rerank=True)
     assert said(found) == said(store.search(QUERY))
-    assert found.skipped[RERANK].startswith("no other sentence model is on disk; reranker='late-interaction:FOLDER'")
+    assert found.skipped[RERANK].startswith("no sentence model that tells the vectors of tokens is on disk")
 
 
 def test_the_bundled_model_has_no_late_interaction(opened, tmp_path, monkeypatch):
@@ -506,7 +509,7 @@ def test_the_bundled_model_has_no_late_interaction(opened, tmp_path, monkeypatch
         assert found.used == ("keyword", "semantic", "entity")
         assert said(found) == said(store.search(QUERY))
         (space,) = store.spaces.list()
-        assert found.skipped[RERANK].startswith(f"{space.model_id} tells no vectors of tokens and no other")
+        assert found.skipped[RERANK].startswith(f"{space.model_id} tells no vectors of tokens, and no other")
 
 
 def test_a_reranker_that_recovers_is_asked_again(ranked):
@@ -850,7 +853,7 @@ def test_the_command_line_says_why_there_was_no_second_stage(command):
     """Without a model the hits are those of the first stage, and a notice says why; `--quiet` stops it."""
     plain, done = command("search", QUERY), command("search", QUERY, "--rerank")
     assert (done.returncode, done.stdout) == (0, plain.stdout)
-    assert "rerank took no part: no other sentence model is on disk; " in done.stderr
+    assert "rerank took no part: no sentence model that tells the vectors of tokens is on disk" in done.stderr
     assert command("search", QUERY, "--rerank", "--quiet").stderr == ""
     told = command("search", QUERY, "--rerank", "--reranker", "fastembed:/nowhere").stderr
     assert "rerank took no part: the reranker's folder /nowhere does not exist" in told

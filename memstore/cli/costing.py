@@ -56,6 +56,9 @@ def measure(place: Place, asked: "Sequence[Judged]", options: CostOptions, html:
     from memstore.context import tokeniser
     from memstore.evaluation import BUDGETS, costs
 
+    if options.sessions_per_month is None and (options.price or options.questions_per_session or options.currency):
+        named = next(one for one in options.given if one in ("--questions-per-session", "--price", "--currency"))
+        raise click.UsageError(f"{named} goes with --sessions-per-month.")
     with opened(place, must_exist=True) as store, progress_bar(place.quiet, "asking") as progress:
         if html is not None:
             check_page(html)

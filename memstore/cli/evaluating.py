@@ -92,7 +92,10 @@ def evaluate(
     reranker = checked_reranker(rerank, reranker)
     options = CostOptions(**costing)
     if tokens and (own or sweep or distractors is not None or distractors_from or by_category or rerank):
-        raise click.UsageError("--tokens goes with QUESTIONS of your own, and with no other measurement.")
+        raise click.UsageError(
+            "--tokens goes with QUESTIONS of your own, and without --self, --sweep, --distractors, --by-category and"
+            " --rerank."
+        )
     if options.given and not tokens:
         raise click.UsageError(f"{options.given[0]} goes with --tokens.")
     asked = () if questions is None else _placed(read_questions(questions)[:limit], namespace)

@@ -46,17 +46,17 @@ def _usual(sentence_model: SentenceModel) -> Reranker:
     try:
         return _late(sentence_model)
     except RerankerError as error:
-        raise RerankerError(f"{error}, and memstore models pull {SUGGESTED.name} downloads a cross-encoder") from error
+        raise RerankerError(
+            f"no second model is here ({error}); memstore models pull {SUGGESTED.name} downloads one"
+            f" ({SUGGESTED.megabytes} MB), or name a folder with a sentence model of fastembed as {LATE}:FOLDER"
+        ) from error
 
 
 def _late(sentence_model: SentenceModel) -> Reranker:
     try:
         found = sentence_model()
         if not hasattr(found, "token_vectors"):
-            raise RerankerError(
-                f"{found.model_id} tells no vectors of tokens; reranker='{LATE}:FOLDER' names a model of fastembed,"
-                " which does"
-            )
+            raise RerankerError(f"{found.model_id} tells no vectors of tokens, which models of fastembed do")
         return LateInteraction(cast(TokenReader, found))
     except EmbedderError as error:
         raise RerankerError(str(error)) from error
@@ -68,8 +68,8 @@ def _of(spec: str, sentence_model: SentenceModel) -> Second:
         return Second(spec, lambda: _late(sentence_model))
     if kind == LATE and name.strip():
         checks.refuse_unstorable("the reranker's name", name)
-        folder_or_name = str(Path(name).resolve()) if _is_folder(name) else name
-        return Second(f"{LATE}:{folder_or_name}", lambda: _late(embedding.named(f"fastembed:{folder_or_name}").opened))
+        model = f"fastembed:{Path(name).resolve() if _is_folder(name) else name}"
+        return Second(f"{LATE}:{model.partition(':')[2]}", lambda: _late(lambda: embedding.named(model).opened()))
     if kind != "fastembed" or not name.strip():
         raise InvalidInputError(
             f"the reranker {checks.brief(spec)} is unknown; give {NAMES}, or an object with model_id and score."
