@@ -48,7 +48,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def words(text: str) -> list[tuple[int, int]]:
-    """Return the words of `text` as (start, stop), with the white space round them; an unspaced script's character is one."""
+    """Return the words of `text` as (start, stop), with the white space round them; characters in unspaced scripts."""
     return [match.span() for match in _WHOLE_WORD.finditer(text)]
 
 
