@@ -332,8 +332,8 @@ def test_without_room_or_hits_the_block_is_empty(words):
 def test_a_long_item_makes_way_for_those_behind_it(words):
     """A passage behind the best that does not fit is passed over, and shorter ones behind it are taken."""
     words.add("tea tea tea tea")
-    words.add("tea and long leaves " * 12)
-    words.add("and there was a cup of tea at noon on the table")
+    words.add("tea tea tea " + "and a long story about leaves " * 9)
+    words.add("and there was a cup of tea at noon on the table by the window of the house")
     found = words.context("tea", max_tokens=220, tokeniser=len)
     assert [hit.memory.id for hit in found.found] == [1, 2, 3]
     assert [one.memory.id for one in found.items] == [1, 3]
