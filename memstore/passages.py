@@ -1,5 +1,7 @@
 """A memory's text cut into the spans that embedders see."""
 
+from itertools import pairwise
+
 import regex
 
 # The size of a passage, in units of roughly a quarter of a token: a character counts one, an unspaced script's four.
@@ -8,10 +10,12 @@ import regex
 # tokens, so no model in use cuts a passage.
 PASSAGE_UNITS = 600
 _OVERLAP_UNITS = 100
-_WIDE = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_WIDE = regex.compile(rf"{_UNSPACED}|\p{{Hangul}}")
 # A sentence ends at its mark and the white space behind it, at a mark of an unspaced script, or at an empty line.
 _SENTENCE_END = regex.compile(r"(?:(?<![.!?…])[.!?…]++(?=\s)|[。！？]+|\n\s*\n)\s*")
 _WORD = regex.compile(r"\S*\s*")
+_WHOLE_WORD = regex.compile(rf"\s*(?:{_UNSPACED}\p{{M}}*+|(?:(?!{_UNSPACED})\S)++)\s*")
 
 
 def cut(text: str, units: int = PASSAGE_UNITS) -> list[tuple[int, int]]:
@@ -25,7 +29,7 @@ def cut(text: str, units: int = PASSAGE_UNITS) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = stop = filled = 0
     overlap = (0, 0)
-    for first, last in _sentences(text, units):
+    for first, last in _pieces_of(text, units):
         size = _units(text[first:last])
         if filled and filled + size > units:
             spans.append((start, stop))
@@ -37,18 +41,26 @@ def cut(text: str, units: int = PASSAGE_UNITS) -> list[tuple[int, int]]:
     return spans
 
 
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of `text` as (start, stop) in characters, each with the white space behind it."""
+    stops = [match.end() for match in _SENTENCE_END.finditer(text)]
+    return [(start, stop) for start, stop in pairwise([0, *stops, len(text)]) if start < stop]
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    """Return the words of `text` as (start, stop), with the white space round them; characters in unspaced scripts."""
+    return [match.span() for match in _WHOLE_WORD.finditer(text)]
+
+
 def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text) + 3 * len(_WIDE.findall(text))
 
 
-def _sentences(text: str, units: int) -> list[tuple[int, int]]:
+def _pieces_of(text: str, units: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
-    start = 0
-    for stop in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
-        if start < stop:
-            whole = _units(text[start:stop]) <= units
-            found.extend([(start, stop)] if whole else _pieces(text, start, stop, units))
-        start = stop
+    for start, stop in sentences(text):
+        whole = _units(text[start:stop]) <= units
+        found.extend([(start, stop)] if whole else _pieces(text, start, stop, units))
     return found
 
 

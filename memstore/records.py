@@ -322,7 +322,7 @@ class Context:
     `text` is the whole block, empty when nothing was found or nothing fits; `tokens` is what `tokeniser` counts of it
     as a whole, never above `max_tokens`. `items` are its parts in their order there, `found` the search behind it.
     `duplicates` counts passages left out since they say what a better one says, `left_out` those found that did not
-    fit.
+    fit. Where nothing fits, `needed` is how many tokens a block of the best passage alone has; else None.
     """
 
     query: str
@@ -335,6 +335,7 @@ class Context:
     found: SearchResult
     duplicates: int
     left_out: int
+    needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

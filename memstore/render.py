@@ -196,8 +196,20 @@ def result(found: SearchResult) -> dict[str, Any]:
 def context(found: Context) -> dict[str, Any]:
     """Return a block for a prompt as JSON holds it, with the search behind it, whose hits are among the items."""
     search = {name: value for name, value in result(found.found).items() if name not in ("query", "hits")}
-    fields = ("query", "text", "format", "tokens", "max_tokens", "tokeniser", "items", "duplicates", "left_out")
-    return {name: record(getattr(found, name)) for name in fields} | {"search": search}
+    fields = (
+        "query",
+        "text",
+        "format",
+        "tokens",
+        "max_tokens",
+        "needed",
+        "tokeniser",
+        "items",
+        "duplicates",
+        "left_out",
+    )
+    block = {name: record(getattr(found, name)) for name in fields}
+    return block | {"relevance": found.found.relevance, "uncertain": found.found.uncertain, "search": search}
 
 
 def record(value: Any) -> Any:

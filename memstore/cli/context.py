@@ -61,12 +61,15 @@ def context(place: Place, query: str, reranker: str | None, **options: Any) -> N
 
 def _notices(found: Context) -> list[str]:
     search = found.found
+    passages = "1 passage" if len(found.items) == 1 else f"{len(found.items):,} passages"
     said = [
-        f"{len(found.items)} passages, {found.tokens:,} of {found.max_tokens:,} tokens ({found.tokeniser});"
+        f"{passages}, {found.tokens:,} of {found.max_tokens:,} tokens ({found.tokeniser});"
         f" {found.left_out} did not fit, {found.duplicates} said nothing new."
     ]
     if not found.text:
-        fits = f"nothing fits into {found.max_tokens:,} tokens; raise --max-tokens." if search else "nothing found."
-        said = [f"the block is empty: {fits}"]
+        why = "nothing found."
+        if found.needed is not None:
+            why = f"the best passage needs {found.needed:,} tokens, more than {found.max_tokens:,}; raise --max-tokens."
+        said = [f"the block is empty: {why}"]
     said += notices(search)
     return said

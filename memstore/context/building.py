@@ -3,14 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import regex
 
 from memstore import checks
 from memstore.analysis import fold, whole_word
-from memstore.context.formats import FORMATS, entry
+from memstore.context.formats import DOUBT, FORMATS, NOTE, entry
 from memstore.context.packing import ORDERS, Block, Candidate, Distinct, Order
+from memstore.context.shortening import shortened
 from memstore.context.tokenisers import Tokeniser
 from memstore.fusion import RERANK
 from memstore.records import Context, ContextItem, Hit, Memory, Passage, SearchResult
@@ -58,15 +60,20 @@ def plan(
 def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
     """Return the best of what was found as a block within its tokens.
 
-    First the passages that answer, then, where there is room, the memories beside those in their threads.
+    First the passages that answer, then, where there is room, the memories beside those in their threads. Of the best
+    passage a part is shown where the whole is too long.
     """
     distinct = Distinct(around.chance)
-    block = Block(FORMATS[plan.format], plan.tokeniser.count, plan.max_tokens, plan.order)
+    write = partial(FORMATS[plan.format], note=DOUBT if found.uncertain else NOTE)
+    block = Block(write, plan.tokeniser.count, plan.max_tokens, plan.order)
     # What has nothing to be seen in it tells nothing.
     seen = (one for one in _passages(found, around) if one.entry.text)
     passages = sorted(seen, key=lambda one: (-one.score, one.rank, one.passage.start))
     answers = distinct.ordered(passages[:_MOST_PASSAGES], plan.diversity)
     beyond = len(passages[_MOST_PASSAGES:])
+    needed = block.alone(answers[0]) if answers else None
+    if answers and not block.fits(answers[0]):
+        answers[0] = _fitting(answers[0], found, block)
     block.fill(answers)
     if plan.neighbours:
         others = _neighbours(block.items, {hit.memory.id for hit in found}, around)
@@ -95,7 +102,24 @@ def build(found: SearchResult, around: Surroundings, plan: Plan) -> Context:
         found=found,
         duplicates=distinct.dropped,
         left_out=beyond + len(answers) - sum(one.reason == "hit" for one in items),
+        needed=None if items else needed,
     )
+
+
+def _fitting(best: Candidate, found: SearchResult, block: Block) -> Candidate:
+    """Return the best candidate with the part of its passage that fits; whole where no part does."""
+
+    def with_part(part: Passage) -> Candidate:
+        stretch = Stretch(passage=part, vector=best.vector)
+        return _candidate(best.memory, stretch, best.rank, best.relevance, score=best.score)
+
+    def fits(part: Passage) -> bool:
+        one = with_part(part)
+        return bool(one.entry.text) and block.fits(one)
+
+    terms = next(hit.terms for hit in found if hit.memory.id == best.memory.id)
+    part = shortened(best.passage, terms, fits)
+    return best if part is None else with_part(part)
 
 
 def _passages(found: SearchResult, around: Surroundings) -> Iterator[Candidate]:

@@ -9,7 +9,7 @@ import numpy as np
 import regex
 
 from memstore import checks
-from memstore.context.formats import Entry, Format
+from memstore.context.formats import Entry
 from memstore.embedding import Vector
 from memstore.records import Memory, Passage
 
@@ -137,7 +137,9 @@ def _stacked(candidates: Sequence[Candidate]) -> Vector:
 class Block:
     """A block that is filled: never more than `most` tokens by the tokeniser's count of the whole text."""
 
-    def __init__(self, write: Format, count: Callable[[str], int], most: int, order: Order) -> None:
+    def __init__(
+        self, write: Callable[[Sequence[Entry]], str], count: Callable[[str], int], most: int, order: Order
+    ) -> None:
         self._write = write
         self._count = count
         self._most = most
@@ -159,6 +161,14 @@ class Block:
         if one not in self._costs:
             self._costs[one] = max(0, self._count(self._write((one.entry,))) - self._frame)
         return self._costs[one]
+
+    def fits(self, one: Candidate) -> bool:
+        """Say whether one item alone fits into an empty block."""
+        return max(self._least, self.cost(one)) <= self._most - self._frame
+
+    def alone(self, one: Candidate) -> int:
+        """Return how many tokens a block of one item has."""
+        return self._frame + self.cost(one)
 
     def fill(self, candidates: Iterable[Candidate]) -> None:
         """Take in what fits, in the order given: one that is too long is passed over for those behind it.
