@@ -9,7 +9,7 @@ from memstore import memories, threads
 from memstore.analysis import Analyser
 from memstore.errors import RerankerError
 from memstore.fusion import Numbers, Reread
-from memstore.gathering import Found, Question
+from memstore.gathering import KNOWN_POWER, Found, Question
 from memstore.memories import Row
 from memstore.records import Passage
 from memstore.rerank import Second
@@ -51,7 +51,8 @@ class Rereader:
         importance = {} if found.asked is None else found.asked.importance
         logits = self._second.scores(question.query, texts.own, self._wait, before=texts.before, importance=importance)
         weight = self._second.weight if question.rerank_weight is None else question.rerank_weight
-        return Reread(read=best, logits=logits, weight=weight)
+        sure = found.asked.known**KNOWN_POWER if self._second.needs_known_words and found.asked is not None else 1.0
+        return Reread(read=best, logits=logits, weight=weight, confidence=sure)
 
 
 def texts(conn: apsw.Connection, ids: Sequence[int], passages: Mapping[int, Passage], moment: str) -> Texts:

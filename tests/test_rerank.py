@@ -106,13 +106,13 @@ def check_by_hand(found: SearchResult, weight: float) -> None:
     """Recompute every score from what its explanation says, and the order from the scores."""
     for hit in found:
         again = hit.signals[RERANK]
-        assert again.weight == weight
+        assert again.weight == pytest.approx(weight * again.confidence)
         assert again.normalised == pytest.approx(0 if again.raw is None else sigmoid(again.raw), abs=1e-12)
         for part in hit.signals.values():
             assert part.contribution == pytest.approx(part.normalised * part.weight, abs=1e-12)
         parts = sum(part.contribution for part in hit.signals.values())
         assert hit.score == pytest.approx(parts + hit.boost, abs=1e-12)
-        assert hit.score == pytest.approx((1 - weight) * hit.first_score + again.contribution, abs=1e-12)
+        assert hit.score == pytest.approx((1 - again.weight) * hit.first_score + again.contribution, abs=1e-12)
     order = [(-hit.score, hit.first_rank) for hit in found]
     assert order == sorted(order)
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
@@ -373,7 +373,7 @@ def test_the_newest_are_not_read_again(ranked):
     store = ranked(scorer)
     found = asked(store, rerank=True, min_relevance=0.01, sort="newest")
     assert said(found) == said(asked(store, min_relevance=0.01, sort="newest"))
-    assert (found.skipped[RERANK], scorer.asked) == ("the newest come first, whatever it says", [])
+    assert (found.skipped[RERANK], scorer.asked) == ("the newest are asked for, whatever it says of them", [])
 
 
 def test_what_is_not_relevant_is_not_read(ranked):
@@ -694,6 +694,19 @@ def test_late_interaction_counts_for_what_it_says(opened):
     check_by_hand(store.search("spare key", rerank=True, rerank_weight=0.8), 0.8)
 
 
+def test_late_interaction_counts_less_where_words_are_unknown(opened):
+    """Its weight falls with the share of the query's words that the store knows; that of other models does not."""
+    store = opened(embedder="none", reranker=LateInteraction(Reader(**KEYS)))
+    store.add("the spare key")
+    known, partly = store.search("spare key", rerank=True), store.search("spare zebra", rerank=True)
+    assert known[0].signals[RERANK].confidence == 1
+    told = partly[0].signals["keyword"].confidence
+    assert 0 < told < 1 and partly[0].signals[RERANK].confidence == told
+    check_by_hand(partly, WEIGHT)
+    other = opened(embedder="none", reranker=Scorer()).search("spare zebra", rerank=True)
+    assert other[0].signals[RERANK].confidence == 1
+
+
 @pytest.fixture
 def turns(opened, minilm) -> MemoryStore:
     """A store with the real model and two threads with the same answer to other questions."""
@@ -853,7 +866,10 @@ def test_the_command_line_says_why_there_was_no_second_stage(command):
     """Without a model the hits are those of the first stage, and a notice says why; `--quiet` stops it."""
     plain, done = command("search", QUERY), command("search", QUERY, "--rerank")
     assert (done.returncode, done.stdout) == (0, plain.stdout)
-    assert "rerank took no part: no sentence model that tells the vectors of tokens is on disk" in done.stderr
+    assert (
+        "rerank took no part: no second model is here (no sentence model that tells the vectors of tokens is on disk)"
+        in done.stderr
+    )
     assert command("search", QUERY, "--rerank", "--quiet").stderr == ""
     told = command("search", QUERY, "--rerank", "--reranker", "fastembed:/nowhere").stderr
     assert "rerank took no part: the reranker's folder /nowhere does not exist" in told

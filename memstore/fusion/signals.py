@@ -51,12 +51,14 @@ class Reread:
     """What a reranker says of the candidates that it read.
 
     `read` holds their indices, int64 of shape (n,), the best of the first stage first; `logits` what it gives each,
-    float64 of shape (n,), higher is better, without bounds; `weight` in [0, 1] what its share counts for.
+    float64 of shape (n,), higher is better, without bounds; `weight` in [0, 1] what its share counts for, and
+    `confidence` in [0, 1] what its word is worth for this query.
     """
 
     read: Numbers
     logits: Scores
     weight: float
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ from memstore.errors import RerankerError
 
 # The cosines between which a token says something; examples/rerank.py measures them, and the weight.
 LEAST, MOST = 0.2, 0.65
-WEIGHT = 0.35
+WEIGHT = 0.3
 # A share of exactly 0 or 1 has no logit.
 _EDGE = 1e-6
 # What a tokenizer that parts at white space alone leaves at the ends of a word.
@@ -42,6 +42,8 @@ class LateInteraction:
     """A second stage over the token vectors of a sentence model; those of late are remembered."""
 
     weight = WEIGHT
+    # Most sentence models read one language: an English one harms Spanish questions about English texts.
+    needs_known_words = True
 
     def __init__(self, reader: TokenReader) -> None:
         self.model_id = f"late-interaction/{reader.model_id}"

@@ -21,10 +21,11 @@ class Reranker(Protocol):
     true.
 
     It may also have `weight` (what its share counts for beside the score of the first stage, in [0, 1], where the
-    caller says nothing; 1 when it has none), `languages` (two-letter codes, when it is for these alone: it is not
-    asked what is in another), and, instead of `score`, `score_in_context(query, texts, before, importance)`: `before`
-    is what stands before each text in its thread, `importance` the rarity of the query's words by their spelling in
-    lower case.
+    caller says nothing; 1 when it has none), `languages` (two-letter codes, when it is for these alone: it is not asked
+    what is in another), `needs_known_words` (true when it can say little of a query whose words the store does not
+    know, as of one in another language: its weight falls with them), and, instead of `score`,
+    `score_in_context(query, texts, before, importance)`: `before` is what stands before each text in its thread,
+    `importance` the rarity of the query's words by their spelling in lower case.
     """
 
     @property
@@ -45,6 +46,7 @@ class Second:
         self._open_model = open_model
         self._loading = Loading(RerankerError, self.label, self._load)
         self._model_id = ""
+        self.needs_known_words = False
         self._thread_safe = False
         self.weight = 1.0
         self.languages: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class Second:
         found = self._open_model()
         try:
             self._model_id = checks.required_name("model_id", found.model_id)
+            self.needs_known_words = getattr(found, "needs_known_words", False) is True
             self._thread_safe = getattr(found, "thread_safe", False) is True
             self.weight = checks.share("weight", getattr(found, "weight", 1.0))
             self.languages = checks.codes(getattr(found, "languages", ()))
