@@ -24,6 +24,7 @@ from memstore.filters import Filter
 from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
+from memstore.masking import masked
 from memstore.planning import Write
 from memstore.profiles import Profiles
 from memstore.ranking import Ranking
@@ -160,6 +161,7 @@ class MemoryStore:
         pinned: bool = False,
         replaces: int | None = None,
         embed: Embed = "now",
+        mask_secrets: bool = False,
     ) -> Memory:
         """Store one memory and return it; its `outcome` says whether it is new, and `pending` what waits for a vector.
 
@@ -175,8 +177,9 @@ class MemoryStore:
 
         With `embed="later"` no model is asked: the memory is found by words and names, and waits for its vectors until
         later writes, which make a few each, or `spaces.fill`. With `"now"` a model that is still loading is waited for
-        as long as the store's `model_wait` allows, and the memory waits for its vectors after that too. Raises
-        `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
+        as long as the store's `model_wait` allows, and the memory waits for its vectors after that too. `mask_secrets`
+        replaces what has the shape of a key or token in the text before it is stored; unasked no text is changed.
+        Raises `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
         """
         new = NewMemory(
             text=text,
@@ -194,24 +197,30 @@ class MemoryStore:
             pinned=pinned,
             replaces=replaces,
         )
-        return self.add_many([new], embed=embed)[0]
+        return self.add_many([new], embed=embed, mask_secrets=mask_secrets)[0]
 
     def add_many(
-        self, items: Iterable[NewMemory], *, embed: Embed = "now", progress: Progress | None = None
+        self,
+        items: Iterable[NewMemory],
+        *,
+        embed: Embed = "now",
+        progress: Progress | None = None,
+        mask_secrets: bool = False,
     ) -> builtins.list[Memory]:
         """Store many memories and return them in the order given.
 
         All are checked before the first is written. They are written in batches, each whole or not at all; a run
         that was interrupted can be repeated, since what is there already is found again, unless it was superseded. One
-        may replace what an earlier one of the list adds or changes. `embed` is as in `add`.
+        may replace what an earlier one of the list adds or changes. `embed` and `mask_secrets` are as in `add`.
         """
         _at_once(embed)
+        masking = checks.flag("mask_secrets", mask_secrets)
         writes: builtins.list[Write] = []
         for number, item in enumerate(items):
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
             try:
-                writes.append(planning.adding(checks.checked(item)))
+                writes.append(planning.adding(checks.checked(_masked(item) if masking else item)))
             except InvalidInputError as error:
                 if number == 0:
                     raise
@@ -759,6 +768,10 @@ class MemoryStore:
                 " leave languages out, or export the memories and import them into a new file."
             )
         return stored or wanted
+
+
+def _masked(new: NewMemory) -> NewMemory:
+    return dataclasses.replace(new, text=masked(new.text)) if isinstance(new.text, str) else new
 
 
 def _at_once(embed: Any) -> bool:

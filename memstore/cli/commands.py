@@ -82,11 +82,12 @@ def cli() -> None:
 @click.argument("text")
 @field_options
 @embed_option
+@click.option("--mask-secrets", is_flag=True, help="Replace what has the shape of a key or token before it is stored.")
 @file_options
-def add(place: Place, text: str, embed: Embed, **fields: Any) -> None:
+def add(place: Place, text: str, embed: Embed, mask_secrets: bool, **fields: Any) -> None:
     """Store TEXT (- reads it from standard input). The same text again is the same memory."""
     with opened(place) as store:
-        memory = store.add(argument(text), embed=embed, **given(fields, place.quiet))
+        memory = store.add(argument(text), embed=embed, mask_secrets=mask_secrets, **given(fields, place.quiet))
     print_change(memory, place)
 
 
