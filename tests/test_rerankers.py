@@ -338,8 +338,9 @@ def test_a_model_that_is_not_there_is_told_with_the_way_to_get_it(cache):
     with pytest.raises(RerankerError) as told:
         named(None).scores("key", ["key"])
     assert str(told.value) == (
-        "no model that tells the vectors of tokens is on disk, and memstore models pull"
-        f" {SUGGESTED.name} downloads a cross-encoder"
+        "no second model is here (no model that tells the vectors of tokens is on disk); memstore models pull"
+        f" {SUGGESTED.name} downloads one ({SUGGESTED.megabytes} MB), or name a folder with a sentence model of"
+        " fastembed as late-interaction:FOLDER"
     )
     with pytest.raises(RerankerError, match="no reranker 'someone/anything' is known; memstore models list shows"):
         named("fastembed:someone/anything").scores("key", ["key"])
