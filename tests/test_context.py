@@ -53,7 +53,7 @@ def sources(text: str) -> list[str]:
 
 
 def test_xml_gives_the_texts_back(hostile):
-    """A parser of XML reads exactly the stored texts, without controls, and the sources; no memory closes the block (B93)."""
+    """A parser of XML reads exactly the stored texts, without controls, and the sources; none closes it (B93)."""
     found = hostile.context("tea", order="time", format="xml")
     root = ElementTree.fromstring(found.text)
     assert (root.tag, root.attrib) == ("memories", {"note": NOTE})
