@@ -16,7 +16,7 @@ from pathlib import Path
 from locomo import memory, read
 
 from memstore import MemoryStore
-from memstore.context import DEFAULT_FORMAT, DIVERSITY, FORMATS, entry, tokeniser
+from memstore.context import DEFAULT_FORMAT, DIVERSITY, FORMATS, entry, packing, tokeniser
 
 BUDGETS = (500, 1000, 2000, 7000)
 
@@ -92,11 +92,13 @@ def main() -> None:
     parser.add_argument("--budget", type=int, action="append", help="tokens (default: 500, 1000, 2000, 7000)")
     parser.add_argument("--format", default=DEFAULT_FORMAT, choices=sorted(FORMATS))
     parser.add_argument("--diversity", type=float, default=DIVERSITY)
+    parser.add_argument("--same", type=float, default=packing.SAME, help="how like a better passage one is left out")
     parser.add_argument("--no-neighbours", action="store_true")
     parser.add_argument("-k", type=int, help="the most memories (default: as many as may fit)")
     parser.add_argument("--mode", choices=("scoped", "all"), action="append", help="in its scope, in one store of all")
     parser.add_argument("--limit", type=int, help="ask only so many questions, spread over all")
     args = parser.parse_args()
+    packing.SAME = args.same
     if not (args.dir / "docs.jsonl").is_file():
         print(f"skipped: {args.dir} has no docs.jsonl", file=sys.stderr)
         return

@@ -109,24 +109,26 @@ class Serving:
 
         Raises `EmbedderError` when there is none, and names those that tell none.
         """
-        models = list(self.own)
-        for space in spaces:
-            with suppress(EmbedderError):
-                models.append(self.model(space, None, patient=True))
-        silent = []
-        for model in models:
-            with suppress(EmbedderError):
-                found = model.opened()
-                if hasattr(found, "token_vectors"):
-                    return found
-                silent.append(found.model_id)
+        silent: list[str] = []
+        faults: list[str] = []
+        candidates: list[Model | StoredSpace] = [*self.own, *spaces]
+        for one in candidates:
+            try:
+                found = (one if isinstance(one, Model) else self.model(one, None, patient=True)).opened()
+            except EmbedderError as error:
+                faults.append(str(error))
+                continue
+            if hasattr(found, "token_vectors"):
+                return found
+            silent.append(found.model_id)
         there = first_on_disk()
         if there is not None:
             return named(f"fastembed:{there}").opened(self.wait)
+        why = f"; {'; '.join(dict.fromkeys(faults))}" if faults else ""
         if silent:
-            named_ones = ", ".join(dict.fromkeys(silent))
-            raise EmbedderError(f"{named_ones} tells no vectors of tokens, and no other model that does is on disk")
-        raise EmbedderError("no sentence model that tells the vectors of tokens is on disk")
+            told = ", ".join(dict.fromkeys(silent))
+            raise EmbedderError(f"{told} tells no vectors of tokens, and no other model that does is on disk{why}")
+        raise EmbedderError(f"no sentence model that tells the vectors of tokens is on disk{why}")
 
     def known_as(self, model: Model) -> Model:
         """Return the model that the store has already of the same spec, or for the same object, else this one."""

@@ -194,7 +194,7 @@ def test_measuring_says_when_there_are_no_sets(tmp_path, script):
 def test_context_shows_evidence_beside_brute_force(tmp_path):
     """For each number of tokens the evidence inside is shown, in one store and in each scope, beside everything."""
     options = (str(collection(tmp_path / "set")), "--embedder", "none", "--store", "kept.db")
-    said = run("context.py", *options, "--runs", "runs", cwd=tmp_path).stdout
+    said = run("context.py", *options, "--runs", "runs", "--same", "0.95", cwd=tmp_path).stdout
     assert len(re.findall(r"^ +\d+ tokens: all evidence 1\.000, evidence 1\.000;", said, re.MULTILINE)) == 8
     assert len(re.findall(r"^  everything: \d+ tokens a question", said, re.MULTILINE)) == 2
     assert len(re.findall(r"tokens of it: all evidence 1\.000 \(its end\), 1\.000", said)) == 8

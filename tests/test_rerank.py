@@ -487,6 +487,22 @@ def test_a_fault_leaves_the_answer_of_the_first_stage(ranked, tmp_path, monkeypa
         assert all((hit.first_score, hit.first_rank) == (None, None) for hit in found)
 
 
+def test_a_model_of_the_file_that_is_gone_is_told(opened, minilm, tmp_path, monkeypatch):
+    """Where the file's own sentence model can't be opened, the answer says why, and not only that there is none."""
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path / "cache"))
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for file in minilm.iterdir():
+        (moved / file.name).symlink_to(file)
+    store = opened(embedder=f"fastembed:{moved}")
+    store.add(ANSWER)
+    store.close()
+    (moved / "model.onnx").unlink()
+    reason = opened(reranker="late-interaction").search(QUERY, rerank=True).skipped[RERANK]
+    assert "no sentence model that tells the vectors of tokens is on disk; " in reason
+    assert f"{moved} has no model" in reason
+
+
 def test_a_store_without_an_embedder_has_no_late_interaction(opened, tmp_path, monkeypatch):
     """Without any sentence model late interaction says so, and words and entities answer."""
     monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path / "cache"))

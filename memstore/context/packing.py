@@ -16,8 +16,9 @@ from memstore.records import Memory, Passage
 # Enough that of two passages of one score the one that adds more comes first; more costs evidence where what is
 # stored repeats little, such as the turns of a conversation (examples/context.py --diversity measures it).
 DIVERSITY = 0.05
-# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same.
-_SAME = 0.9
+# A passage this near to a better one says the same; counted from 0, unrelated sentences, to 1, the same
+# (examples/context.py --same measures it).
+SAME = 0.9
 _ROUNDS = 8
 _NUMBERS = regex.compile(r"\w*\d\w*")
 _EMPTY = Entry(id=1, date="2000-01-01", author=None, text="")
@@ -95,7 +96,7 @@ class Distinct:
 
         def note(text: _Key, row: int) -> None:
             like = self.likeness(vectors[: len(candidates)], vectors[row])
-            for index in {*np.flatnonzero(like >= _SAME).tolist(), *rows[text.text]}:
+            for index in {*np.flatnonzero(like >= SAME).tolist(), *rows[text.text]}:
                 if waiting[index] and text.may_be(texts[index]):
                     waiting[index] = False
                     self.dropped += 1

@@ -4,10 +4,11 @@ import contextlib
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from memstore.embedding import files
 from memstore.errors import ModelError, first_line
 
 # Where exporters put a model's file, the whole one before a quantized one.
@@ -20,6 +21,19 @@ ONNX_FILES = (
 )
 # So begin the names under which a folder's model is made known to fastembed.
 OURS = "memstore:"
+
+
+class Named(Protocol):
+    """What must be known of a model to find it in fastembed's cache."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def repository(self) -> str: ...
+    @property
+    def files(self) -> Sequence[str]: ...
+    @property
+    def commercial(self) -> bool: ...
 
 
 class Engine:
@@ -109,6 +123,36 @@ def check_there(kind: type[ModelError], folder: Path, *names: str) -> None:
     missing = next((name for name in names if not (folder / name).is_file()), None)
     if missing is not None:
         raise kind(f"the {kind.subject}'s folder {folder} has no {missing}; put all of the model's files there")
+
+
+def first_on_disk(models: Iterable[Named]) -> str | None:
+    """Return the name of the first model that is whole in fastembed's cache; None when none is.
+
+    One that may not be used for everything is passed over: it is not taken unasked.
+    """
+    for one in models:
+        if one.commercial:
+            kept = files.snapshot(one.repository, one.files)
+            if kept is not None and not kept.fault:
+                return one.name
+    return None
+
+
+@contextlib.contextmanager
+def cached(kind: type[ModelError], subject: str, model: Named) -> Iterator[Path]:
+    """Hand out the folder of a model in fastembed's cache, to open it there.
+
+    Raises `kind` when it is not there or not whole, and of whatever goes wrong in opening it.
+    """
+    kept = files.snapshot(model.repository, model.files)
+    pull = f"memstore models pull {model.name} downloads it"
+    if kept is None:
+        raise kind(f"the {subject} {model.name} is not in {files.cache()}; {pull}")
+    there = f"the {subject} {model.name} in {kept.folder}"
+    if kept.fault:
+        raise kind(f"{there} is not whole ({kept.fault}); {pull} again")
+    with told_of(kind, there, f"{pull} again"):
+        yield kept.folder
 
 
 @contextlib.contextmanager

@@ -59,21 +59,13 @@ def open_named(name: str) -> Embedder:
     Raises `EmbedderError` when fastembed knows no such model, or its files are not there or not whole.
     """
     model = find(name)
-    kept = files.snapshot(model.repository, model.files)
-    if kept is None:
-        raise EmbedderError(
-            f"the model {model.name} is not in {files.cache()}; memstore models pull {model.name} downloads it"
-        )
-    remedy = f"memstore models pull {model.name} downloads it again"
-    if kept.fault:
-        raise EmbedderError(f"the model {model.name} in {kept.folder} is not whole ({kept.fault}); {remedy}")
-    with engine.told_of(EmbedderError, f"the model {model.name} in {kept.folder}", remedy):
+    with engine.cached(EmbedderError, "model", model) as folder:
         _register(model.name, model.model_file, model.pooling)
         prefixes = (model.query_prefix, model.passage_prefix)
         return _Fastembed(
             f"fastembed/{model.name}",
             model.name,
-            kept.folder,
+            folder,
             prefixes,
             model.pooling,
             model.spoken,
@@ -98,16 +90,8 @@ def find(name: str) -> Description:
 
 
 def first_on_disk() -> str | None:
-    """Return the name of the model to take when none is named, of those that are on disk; None when none is.
-
-    One that may not be used for everything is not taken unasked.
-    """
-    for one in KNOWN:
-        if one.commercial:
-            kept = files.snapshot(one.repository, one.files)
-            if kept is not None and not kept.fault:
-                return one.name
-    return None
+    """Return the name of the model to take when none is named, of those that are on disk; None when none is."""
+    return engine.first_on_disk(KNOWN)
 
 
 def others() -> list[Description]:

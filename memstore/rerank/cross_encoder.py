@@ -47,16 +47,8 @@ def open_named(name: str) -> Reranker:
     Raises `RerankerError` when there is no such model, or its files are not there or not whole.
     """
     model = find(name)
-    kept = files.snapshot(model.repository, model.files)
-    if kept is None:
-        raise RerankerError(
-            f"the reranker {model.name} is not in {files.cache()}; memstore models pull {model.name} downloads it"
-        )
-    remedy = f"memstore models pull {model.name} downloads it again"
-    if kept.fault:
-        raise RerankerError(f"the reranker {model.name} in {kept.folder} is not whole ({kept.fault}); {remedy}")
-    with engine.told_of(RerankerError, f"the reranker {model.name} in {kept.folder}", remedy):
-        return _opened(f"fastembed/{model.name}", model.name, kept.folder, model.model_file)
+    with engine.cached(RerankerError, "reranker", model) as folder:
+        return _opened(f"fastembed/{model.name}", model.name, folder, model.model_file)
 
 
 def find(name: str) -> Description:
@@ -71,16 +63,8 @@ def find(name: str) -> Description:
 
 
 def first_on_disk() -> str | None:
-    """Return the name of the model to take when none is named, of those that are on disk; None when none is.
-
-    One that may not be used for everything is not taken unasked.
-    """
-    for one in KNOWN:
-        if one.commercial:
-            kept = files.snapshot(one.repository, one.files)
-            if kept is not None and not kept.fault:
-                return one.name
-    return None
+    """Return the name of the model to take when none is named, of those that are on disk; None when none is."""
+    return engine.first_on_disk(KNOWN)
 
 
 def text_cross_encoder() -> Any:
