@@ -24,6 +24,7 @@ from memstore.filters import Filter
 from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
+from memstore.maintenance import Maintenance
 from memstore.masking import masked
 from memstore.planning import Write
 from memstore.profiles import Profiles
@@ -129,6 +130,7 @@ class MemoryStore:
         filler = Filler(self._database, serving)
         self.spaces = Spaces(self._database, serving, filler)
         self._writer = Writer(self._database, self._analyser, lexicon, filler, recogniser)
+        self.maintenance = Maintenance(self._database, self._analyser, lexicon, self._writer, self.spaces, recogniser)
         self.searcher = Searcher(self._database, self._analyser, serving, recogniser, self._ranking, second)
 
     def __enter__(self) -> Self:

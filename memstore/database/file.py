@@ -1,22 +1,21 @@
-"""The one module that opens connections and sets pragmas: driver, extension, schema, transactions."""
+"""One open file: a connection for each thread, its pragmas, and transactions on it."""
 
-import importlib.resources
-import importlib.util
 import os
 import random
-import stat
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import apsw
 
+from memstore.database.extension import find_extension
+from memstore.database.faults import BUSY_SECONDS, translated
+from memstore.database.paths import checked_path, create_private, require_file, why_read_only
+from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
 from memstore.errors import (
-    BusyError,
     DamagedStoreError,
     MemstoreError,
     NewerSchemaError,
@@ -24,12 +23,6 @@ from memstore.errors import (
     ReadOnlyError,
     StorageError,
 )
-
-SCHEMA_VERSION = 5
-# "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
-APPLICATION_ID = 0x6D656D73
-BUSY_SECONDS = 15.0
-_MINIMUM_SQLITE = (3, 43)
 
 
 class Database:
@@ -40,11 +33,11 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        self.path = _path(path)
+        self.path = checked_path(path)
         self.vectors_unavailable: str | None = None
-        self.read_only_reason = "it was opened with read_only=True" if read_only else _why_read_only(self.path)
+        self.read_only_reason = "it was opened with read_only=True" if read_only else why_read_only(self.path)
         self._immutable = False
-        self._extension = _find_extension()
+        self._extension = find_extension()
         if isinstance(self._extension, MemstoreError):
             self.vectors_unavailable = str(self._extension)
         self._local = threading.local()
@@ -55,9 +48,9 @@ class Database:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
-        _check_path(self.path, may_create=self.read_only_reason is None)
+        require_file(self.path, may_create=self.read_only_reason is None)
         try:
-            with self._translated():
+            with translated(self.path):
                 self._open()
         except BaseException:
             self.close()
@@ -81,7 +74,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """One read transaction: all that is read inside comes from one state of the file."""
-        with self._translated():
+        with translated(self.path):
             connection = self.connection()
             if connection.in_transaction:
                 yield connection
@@ -103,7 +96,7 @@ class Database:
     def write(self) -> Iterator[apsw.Connection]:
         """One write transaction: all of it or nothing, waiting for other writers up to `BUSY_SECONDS`."""
         self.require_writable()
-        with self._translated():
+        with translated(self.path):
             connection = self.connection()
             self._begin_immediate(connection)
             try:
@@ -125,11 +118,11 @@ class Database:
         It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by. Raises
         `StorageError` when the path exists, `NotAStoreError` when no file can be made there.
         """
-        target = _path(path)
+        target = checked_path(path)
         if os.path.lexists(target):
             raise StorageError(f"{target} exists already; name a new file.")
-        _create_private(target)
-        with self._translated():
+        create_private(target)
+        with translated(self.path):
             copied = apsw.Connection(str(target))
             try:
                 with copied.backup("main", self.connection(), "main") as backup:
@@ -146,7 +139,7 @@ class Database:
         with self._lock:
             self._closed = True
             connections, self._connections = self._connections, []
-        with self._translated():
+        with translated(self.path):
             for _, connection in connections:
                 connection.close()
 
@@ -161,10 +154,10 @@ class Database:
 
     def _open(self) -> None:
         if not self.read_only:
-            _create_private(self.path)
+            create_private(self.path)
         self._refuse_foreign()
         connection = self.connection()
-        if _identity(connection) == (0, 0):
+        if identity(connection) == (0, 0):
             if self.read_only:
                 raise NotAStoreError(f"{self.path} is empty, and {self.read_only_reason}: there is nothing to read.")
             self._use_wal(connection)
@@ -191,7 +184,7 @@ class Database:
         )
         try:
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-            application_id, tables = _identity(connection)
+            application_id, tables = identity(connection)
         finally:
             connection.close()
         if application_id != APPLICATION_ID and (application_id, tables) != (0, 0):
@@ -318,128 +311,3 @@ class Database:
         if connection.in_transaction:
             raise StorageError("a write was begun inside another transaction of the same thread.")
         connection.execute("BEGIN IMMEDIATE")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours, each naming the file and a remedy."""
-        name = self.path.name
-        try:
-            yield
-        except apsw.BusyError as error:
-            raise BusyError(
-                f"{name} was locked by another process for more than {BUSY_SECONDS:.0f} seconds; try again."
-            ) from error
-        except apsw.NotADBError as error:
-            raise NotAStoreError(
-                f"{self.path} is not a memstore file (it does not begin like SQLite); it was left as it is."
-            ) from error
-        except apsw.CorruptError as error:
-            raise DamagedStoreError(f"{self.path} is damaged ({error}); restore a backup of it.") from error
-        except apsw.ReadOnlyError as error:
-            raise ReadOnlyError(f"{name} can't be changed: the disk or its permissions forbid it.") from error
-        except apsw.FullError as error:
-            raise StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.") from error
-        except apsw.CantOpenError as error:
-            raise NotAStoreError(f"{self.path} can't be opened ({error}); check the folder's permissions.") from error
-        except UnicodeDecodeError as error:
-            raise DamagedStoreError(f"{self.path} is damaged (a text in it is no text); restore a backup.") from error
-        except apsw.Error as error:
-            raise StorageError(f"{name}: SQLite refused ({error}).") from error
-
-
-def all_rows(conn: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return all rows of a query."""
-    return conn.execute(sql, values).fetchall()
-
-
-def one_value(conn: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
-    """Return the one value of a query, None when it has no row."""
-    return conn.execute(sql, values).get
-
-
-def fts5_string(term: str) -> str:
-    """Return a term as FTS5 reads it, so that no text is ever its syntax (https://www.sqlite.org/fts5.html, 3.1)."""
-    return '"' + term.replace('"', '""') + '"'
-
-
-def schema() -> str:
-    """Return schema.sql: inside the package when installed, at the top of the repository in an editable install."""
-    inside = importlib.resources.files("memstore").joinpath("schema.sql")
-    source = inside if inside.is_file() else Path(__file__).resolve().parent.parent / "schema.sql"
-    return source.read_text(encoding="utf-8")
-
-
-def sqlite_version() -> str:
-    """Return the version of the SQLite library in use."""
-    return str(apsw.sqlite_lib_version())
-
-
-def _identity(connection: apsw.Connection) -> tuple[int, int]:
-    """Return a file's application id, and how many tables one without it has; from one state, it may just be made."""
-    with connection:
-        application_id = int(connection.pragma("application_id"))
-        ours = application_id == APPLICATION_ID
-        tables = 0 if ours else int(connection.execute("SELECT count(*) FROM sqlite_schema").get)
-    return application_id, tables
-
-
-def _path(path: str | os.PathLike[str]) -> Path:
-    try:
-        found = Path(os.fsdecode(path)).absolute()
-        str(found).encode()
-        # What is too long, or holds a NUL, is refused by the system itself; what is missing is no matter yet.
-        os.lstat(found)
-    except (FileNotFoundError, NotADirectoryError):
-        return found
-    except (OSError, TypeError, ValueError) as error:
-        raise NotAStoreError(f"{path!r} can't be the path of a file ({error}); name another.") from error
-    return found
-
-
-def _find_extension() -> str | MemstoreError:
-    """Return the path of sqlite-vec's library, without importing its package."""
-    found = importlib.util.find_spec("sqlite_vec")
-    if found is None or not found.submodule_search_locations:
-        return MemstoreError("sqlite-vec is not installed; pip install sqlite-vec")
-    return os.path.join(found.submodule_search_locations[0], "vec0")
-
-
-def _check_path(path: Path, *, may_create: bool) -> None:
-    if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:2]) < _MINIMUM_SQLITE:
-        raise StorageError(
-            f"SQLite {apsw.sqlite_lib_version()} is too old, memstore needs 3.43; pip install --upgrade apsw"
-        )
-    if path.name == ":memory:":
-        raise NotAStoreError(
-            "a store is a file, there is none in memory; name a path, in a temporary folder if need be."
-        )
-    if path.is_dir():
-        raise NotAStoreError(f"{path} is a folder; name a file in it, such as {path / 'memory.db'}.")
-    if not path.exists():
-        if not may_create:
-            raise NotAStoreError(f"{path} does not exist, and a store that is only read is not created.")
-        if not path.parent.is_dir():
-            raise NotAStoreError(f"{path} can't be created: the folder {path.parent} does not exist; make it first.")
-        return
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise NotAStoreError(f"{path} is not an ordinary file; name another.")
-    if not os.access(path, os.R_OK):
-        raise NotAStoreError(f"{path} can't be read: its permissions forbid it.")
-
-
-def _why_read_only(path: Path) -> str | None:
-    if path.exists() and not os.access(path, os.W_OK):
-        return "the file's permissions only let it be read"
-    if path.exists() and not os.access(path.parent, os.W_OK):
-        return f"the folder {path.parent} can't be written"
-    return None
-
-
-def _create_private(path: Path) -> None:
-    """Make the file before SQLite does, readable by its owner alone; the log beside it takes the same mode."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise NotAStoreError(f"{path} can't be created: {error.strerror}; choose another folder.") from error

@@ -1,0 +1,53 @@
+"""Records of a file's health: what doctor, repair, backup, salvage and forgetting say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+# `damage`: something is not as it was stored, or an index disagrees with the memories; doctor's exit code is then 1.
+# `notice`: worth knowing, and nothing is wrong.
+Severity: TypeAlias = Literal["damage", "notice"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that a check found.
+
+    `part` is what it is about: `file`, `schema`, `memories`, `keyword`, `entity`, `passages`, `vectors`,
+    `permissions`, `space`. `memories` are the ids concerned, the first hundred of `count`. `remedy` is what
+    mends it, in words; `repairable` says that `repair` does.
+    """
+
+    part: str
+    severity: Severity
+    sentence: str
+    count: int = 0
+    memories: tuple[int, ...] = ()
+    remedy: str = ""
+    repairable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a check of a file found, and how much it looked at (`checked`: part → how many)."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+    checked: Mapping[str, int]
+    seconds: float
+
+    @property
+    def healthy(self) -> bool:
+        return not any(finding.severity == "damage" for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A copy of a file that was verified after it was made."""
+
+    path: Path
+    size_bytes: int
+    memories: int
+    vectors: int
+    seconds: float
