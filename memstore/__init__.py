@@ -17,6 +17,7 @@ from memstore.errors import (
     SignalUnavailableError,
     StorageError,
 )
+from memstore.health import Backup, Finding, Salvaged
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
     RECALL,
@@ -43,6 +44,7 @@ from memstore.records import (
     Weights,
 )
 from memstore.rerank import Reranker
+from memstore.salvaging import salvage
 from memstore.store import MemoryStore
 
 __version__ = "0.1.0"
@@ -55,6 +57,7 @@ __all__ = [
     "Ageing",
     "Analysis",
     "Answers",
+    "Backup",
     "BusyError",
     "Comparison",
     "Context",
@@ -64,6 +67,7 @@ __all__ = [
     "EmbedderError",
     "Entity",
     "Filled",
+    "Finding",
     "Hit",
     "ImportReport",
     "InvalidInputError",
@@ -81,6 +85,7 @@ __all__ = [
     "Recogniser",
     "Reranker",
     "RerankerError",
+    "Salvaged",
     "SearchResult",
     "SignalScore",
     "SignalUnavailableError",
@@ -92,4 +97,5 @@ __all__ = [
     "Weights",
     "analyze",
     "from_function",
+    "salvage",
 ]

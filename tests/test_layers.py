@@ -32,7 +32,7 @@ LAYERS = [
     {"searching"},
     {"context", "maintenance", "transfer"},
     {"store", "render"},
-    {"demo"},
+    {"demo", "salvaging"},
     {"cli"},
     {"__main__"},
 ]
