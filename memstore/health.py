@@ -44,11 +44,15 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A copy of a file that was verified after it was made."""
+    """A copy of a file that was verified after it was made: it is sound, and holds what the file did.
+
+    `damaged` memories do not fit the hash that was kept of them, in the file as in the copy; `doctor` names them.
+    """
 
     path: Path
     size_bytes: int
     memories: int
+    damaged: int
     vectors: int
     seconds: float
 

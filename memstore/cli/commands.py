@@ -9,6 +9,7 @@ import click
 
 from memstore import __version__, render
 from memstore.cli.context import context
+from memstore.cli.copies import backup, salvage
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
@@ -312,6 +313,7 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
         render.table(None, render.analysis(found))
 
 
+cli.add_command(backup)
 cli.add_command(context)
 cli.add_command(embedders)
 cli.add_command(entities)
@@ -319,6 +321,7 @@ cli.add_command(evaluate)
 cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(recall)
+cli.add_command(salvage)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")

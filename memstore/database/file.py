@@ -5,7 +5,7 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from memstore.database.extension import find_extension
 from memstore.database.faults import BUSY_SECONDS, translated
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
+from memstore.database.statements import one_value
 from memstore.errors import (
     DamagedStoreError,
     MemstoreError,
@@ -23,6 +24,9 @@ from memstore.errors import (
     ReadOnlyError,
     StorageError,
 )
+
+# How many pages are copied before its progress is told.
+_COPIED_PAGES = 1_000
 
 
 class Database:
@@ -112,22 +116,32 @@ class Database:
         parts = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
-    def copy(self, path: str | os.PathLike[str]) -> Path:
+    def copy(self, path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Path:
         """Write the store as it is now to a new file, readable by its owner alone, and return its path.
 
-        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by. Raises
-        `StorageError` when the path exists, `NotAStoreError` when no file can be made there.
+        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by, in one
+        read transaction: writers of other connections do not make it begin again. `progress` is called with the pages
+        done and those to do. Raises `StorageError` when the path exists or can't be written, `NotAStoreError` when no
+        file can be made there.
         """
         target = checked_path(path)
         if os.path.lexists(target):
             raise StorageError(f"{target} exists already; name a new file.")
         create_private(target)
-        with translated(self.path):
+        with self.read() as connection:
+            # A transaction has its state of the file only once it has read something.
+            one_value(connection, "SELECT count(*) FROM sqlite_schema")
             copied = apsw.Connection(str(target))
             try:
-                with copied.backup("main", self.connection(), "main") as backup:
+                with copied.backup("main", connection, "main") as backup:
                     while not backup.done:
-                        backup.step()
+                        backup.step(_COPIED_PAGES)
+                        if progress is not None:
+                            progress(backup.page_count - backup.remaining, backup.page_count)
+            except (apsw.FullError, apsw.IOError) as error:
+                raise StorageError(
+                    f"{self.path.name} can't be copied to {target} ({error}); make room there, and check both disks."
+                ) from error
             finally:
                 copied.close()
         return target

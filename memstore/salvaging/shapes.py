@@ -102,7 +102,14 @@ TAGS = _table("tags", _of(int, str))
 TAGS_TAG = Shape(name="tags_tag", columns=("tag", "memory_id"), fits=_of(str, int))
 USES = _table("uses", _of(None, int, str), rowid=True)
 PASSAGES = _table("passages", _of(None, int, int, int, int | None), rowid=True)
-ANALYSED = _table("analysed", _of(None, str, int, str, str, str), rowid=True, stray=False)
+# Its first columns: those behind differ from schema to schema, and nothing is asked of them.
+ANALYSED = Shape(
+    name="analysed",
+    columns=("memory_id", "languages", "length", "terms"),
+    fits=lambda values: _of(None, str, int, str)(values[:4]),
+    rowid=True,
+    stray=False,
+)
 VOCABULARY = _table("vocabulary", _of(None, str), rowid=True)
 ENTITIES = _table("entities", _of(None, str, str, str), rowid=True)
 MEMORY_ENTITIES = _table("memory_entities", _of(int, int, int, int))
@@ -120,6 +127,15 @@ SEQUENCES = Shape(name="sqlite_sequence", columns=("name", "seq"), fits=_of(str,
 CONTENT = _index("memories_content", bytes)
 UPDATED = _index("memories_updated", str)
 CREATED = _index("memories_created", str)
+
+# Every file has these.
+ALWAYS = frozenset(
+    shape.name
+    for shape in (
+        *(MEMORIES, TAGS, TAGS_TAG, USES, PASSAGES, ANALYSED, VOCABULARY, ENTITIES, MEMORY_ENTITIES, ENTITY_TERMS),
+        *(PASSAGE_VECTORS, META, PROFILES, EMBEDDERS, SEQUENCES, CONTENT, UPDATED, CREATED),
+    )
+)
 
 SCHEMA = Shape(
     name="sqlite_schema",

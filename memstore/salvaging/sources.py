@@ -186,7 +186,7 @@ class PageSource:
         # Of two that claim a name neither is believed. A page of another table in the place of one of the schema shows
         # by what is missing.
         named = {name: made.pop() for name, made in found.items() if len(made) == 1}
-        return named, sound and named.keys() >= roots().keys()
+        return named, sound and named.keys() >= shapes.ALWAYS
 
 
 class _Made(NamedTuple):
