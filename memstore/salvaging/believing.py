@@ -1,6 +1,7 @@
 """What is believed of a damaged file: which memories are as they were stored, which are not, which are lost."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -139,7 +140,7 @@ def _storable(found: Judged, keys: set[tuple[str, str]], created_at: str | None,
 
 def _found(source: Source) -> tuple[dict[int, list[Candidate]], set[int]]:
     """Return the rows that were found of each memory, and the ids of rows that can't be read."""
-    tags, others, known = _tags(source)
+    tags, others, usual = _tags(source)
     found: dict[int, list[Candidate]] = {}
     unreadable: set[int] = set()
     for one in source.rows(shapes.MEMORIES):
@@ -147,7 +148,7 @@ def _found(source: Source) -> tuple[dict[int, list[Candidate]], set[int]]:
         if not is_id(memory_id):
             source.broken.add(shapes.MEMORIES.name)
             continue
-        made = judged(one.fields, tags.get(memory_id, ()), others.get(memory_id, ()), known)
+        made = judged(one.fields, tags.get(memory_id, ()), others.get(memory_id, ()), usual)
         if made is not None:
             found.setdefault(memory_id, []).append(Candidate(judged=made, certain=one.certain))
         elif one.certain:
@@ -155,19 +156,19 @@ def _found(source: Source) -> tuple[dict[int, list[Candidate]], set[int]]:
     return found, unreadable
 
 
-def _tags(source: Source) -> tuple[Tags, Tags, set[str]]:
-    """Return the tags that memories have for certain, those that they may have besides, and all that there are."""
-    certain: dict[int, set[str]] = {}
+def _tags(source: Source) -> tuple[Tags, Tags, list[str]]:
+    """Return the tags that memories have for certain, those that they may have besides, and all, the usual first."""
+    sure: dict[int, set[str]] = {}
     others: dict[int, set[str]] = {}
-    known: set[str] = set()
+    number: Counter[str] = Counter()
     for shape in (shapes.TAGS, shapes.TAGS_TAG):
         for one in source.rows(shape):
             memory_id, tag = one.fields.get("memory_id"), one.fields.get("tag")
             if isinstance(memory_id, int) and isinstance(tag, str):
-                into = certain if one.certain and shape is shapes.TAGS else others
+                into = sure if one.certain and shape is shapes.TAGS else others
                 into.setdefault(memory_id, set()).add(tag)
-                known.add(tag)
-    return certain, others, known
+                number[tag] += 1
+    return sure, others, [tag for tag, _ in number.most_common()]
 
 
 def _given(source: Source) -> dict[int, tuple[str, ...]]:

@@ -4,7 +4,8 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memstore import checks, memories
@@ -15,11 +16,12 @@ from memstore.salvaging.shapes import Fields
 # The metadata field of a memory that is not as it was stored, and what it says.
 SALVAGED = "salvaged"
 UNVERIFIED = "unverified"
-# Tags that are lost are found again by the hash where they are a few of those that other memories have.
+# Tags that are lost are found again by the hash where they are a few of those that most memories have.
 _MOST_LOST_TAGS = 3
-_MOST_GUESSES = 2_000
-_SHORT = 1_000
+_TRIED_TAGS = 12
 _LONGEST_DAY = 24 * 60
+# No text has one: pages that were overwritten with zeros do.
+_NULS = re.compile("\x00+")
 
 
 class Judged(NamedTuple):
@@ -30,47 +32,49 @@ class Judged(NamedTuple):
     same_text: bool
 
 
-def judged(fields: Fields, tags: Collection[str], others: Collection[str], known: Collection[str]) -> Judged | None:
+def judged(fields: Fields, tags: Collection[str], others: Collection[str], usual: Sequence[str]) -> Judged | None:
     """Return a row with the tags that its hash fits with, None where it can't be one at all.
 
-    `tags` are those that it has for certain, `others` those that it may have had besides, `known` those of any memory.
+    `tags` are those that it has for certain, `others` those that it may have had besides, `usual` those that memories
+    have, the most frequent first.
     """
     if not isinstance(fields.get("id"), int) or not isinstance(fields.get("text"), str):
         return None
     row = memories.row_of(fields, tags)
     try:
         same_text = fields.get("content_hash") == row.content_hash
-        most = _MOST_GUESSES * _SHORT // max(len(row.text), _SHORT) if same_text else 0
-        for guess in itertools.islice(_guesses(set(tags), set(others), known), 2 + most):
-            row = dataclasses.replace(row, tags=tuple(sorted(guess)))
-            if row.row_hash == fields.get("row_hash"):
-                return Judged(row, True, True)
+        for guess in _guesses(set(tags), set(others), usual if same_text else ()):
+            guessed = dataclasses.replace(row, tags=tuple(sorted(guess)))
+            if guessed.row_hash == fields.get("row_hash"):
+                return Judged(guessed, True, True)
     except (TypeError, ValueError):
         # What has no form as JSON, or half a character in it, was never stored.
         same_text = False
-    return Judged(memories.row_of(fields, tags), False, same_text)
+    return Judged(row, False, same_text)
 
 
-def _guesses(tags: set[str], others: set[str], known: Collection[str]) -> Iterator[set[str]]:
+def _guesses(tags: set[str], others: set[str], usual: Sequence[str]) -> Iterator[set[str]]:
     yield tags
-    yield tags | others
+    if others - tags:
+        yield tags | others
+    lacking = [tag for tag in usual[:_TRIED_TAGS] if tag not in tags]
     for number in range(1, _MOST_LOST_TAGS + 1):
-        for more in itertools.combinations(sorted(set(known) - tags), number):
+        for more in itertools.combinations(lacking, number):
             yield tags | set(more)
 
 
 def mended(row: Row, *, created_at: str | None, moment: str) -> Row | None:
     """Return what can be stored of a row that is not as it was, marked in its metadata; None without any text.
 
-    What means nothing in its place is left out. A row without its date has that of the index, else of the moment.
+    What means nothing in its place is left out. A row without its date has `created_at`, else that of its last change, else `moment`.
     """
-    text = row.text.replace("\x00", "\ufffd")
-    if not text.strip() or row.id is None or row.id < 1:
+    text = _NULS.sub("\ufffd", row.text)
+    if not text.strip("\ufffd").strip() or row.id is None or row.id < 1:
         return None
     thread = _name(row.thread)
     # Without its place in a thread it goes by its id, which tells the order of writing.
     position = row.position if isinstance(row.position, float) and math.isfinite(row.position) else float(row.id)
-    created = time(row.created_at) or created_at or moment
+    created = time(row.created_at) or time(created_at) or time(row.updated_at) or moment
     offset = row.created_offset
     return Row(
         id=row.id,

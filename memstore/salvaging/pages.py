@@ -183,9 +183,13 @@ class Pages:
             if over is None or following in (self.free or ()):
                 break
             seen.add(following)
-            parts.append(over[4 : 4 + min(missing, self._usable - 4)])
-            missing -= len(parts[-1])
+            part = over[4 : 4 + min(missing, self._usable - 4)]
             following = int.from_bytes(over[:4], "big")
+            # A page that names no other before the end, or one at the end, is not what it was.
+            if (following == 0) != (missing == len(part)):
+                break
+            parts.append(part)
+            missing -= len(part)
         return b"".join(parts)
 
     def _local(self, size: int, kind: int) -> int:

@@ -94,7 +94,8 @@ def _read(original: Path, copy: Path, *, include_uncertain: bool) -> Iterator[tu
         if pages.size and not is_sound(conn):
             source = PageSource(pages)
         believed = believe(source, now(), include_uncertain=include_uncertain)
-        if isinstance(source, SQLSource) and pages.size and believed.broken:
+        partly = bool(believed.broken or believed.lost) or shapes.MEMORIES.name in source.broken
+        if isinstance(source, SQLSource) and pages.size and partly:
             source = PageSource(pages)
             believed = believe(source, now(), include_uncertain=include_uncertain)
         if believed.schema is not None and believed.schema > SCHEMA_VERSION:
