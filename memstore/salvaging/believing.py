@@ -102,7 +102,7 @@ def believe(source: Source, moment: str, *, include_uncertain: bool) -> Believed
     last = last_ids.get(shapes.MEMORIES.name) or max((0, *rows, *uncertain, *lost))
     lost = {one for one in lost.difference(rows, uncertain) if one <= last}
     perhaps_lost = 0
-    if witnesses is not None and not witnesses.name_all:
+    if shapes.MEMORIES.name in source.broken and not (witnesses is not None and witnesses.name_all):
         perhaps_lost = max(0, last - len(lost.union(rows, uncertain)))
     given, uses = _given(source), _uses(source)
     meta = {one["key"]: str(one["value"]) for one in certain(source, shapes.META)}

@@ -66,7 +66,8 @@ def _guesses(tags: set[str], others: set[str], usual: Sequence[str]) -> Iterator
 def mended(row: Row, *, created_at: str | None, moment: str) -> Row | None:
     """Return what can be stored of a row that is not as it was, marked in its metadata; None without any text.
 
-    What means nothing in its place is left out. A row without its date has `created_at`, else that of its last change, else `moment`.
+    What means nothing in its place is left out. A row without its date has `created_at`, else that of its last change,
+    else `moment`.
     """
     text = _NULS.sub("\ufffd", row.text)
     if not text.strip("\ufffd").strip() or row.id is None or row.id < 1:

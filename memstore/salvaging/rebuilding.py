@@ -32,7 +32,7 @@ def rebuild(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[int, int, list[str]]:
     """Make the file; return how many vectors it has, how many passages wait for one, and what was refused, in words."""
-    with MemoryStore(path, embedder="none", languages=believed.languages) as store:
+    with MemoryStore(path, embedder="none", languages=believed.languages, recogniser=recogniser) as store:
         refused = _teach(store, believed)
     database = Database(path)
     try:

@@ -40,9 +40,9 @@ class Witnesses:
         analysed = {one["memory_id"] for one in certain(source, shapes.ANALYSED)}
         named = {*(one for _, one in self._content), *self._updated, *self.created, *analysed}
         self.ids = {one for one in named if is_id(one)}
-        # What names all of them leaves no doubt of the others: they had been deleted.
-        all_of = (shapes.CONTENT, shapes.UPDATED, shapes.CREATED, shapes.ANALYSED)
-        self.name_all = any(shape.name not in source.broken for shape in all_of)
+        # An index that can be read whole leaves no doubt of the others: they had been deleted.
+        indexes = (shapes.CONTENT, shapes.UPDATED, shapes.CREATED)
+        self.name_all = any(shape.name not in source.broken for shape in indexes)
 
     def confirmed(self, found: Candidate) -> Candidate:
         """Return a row as certain as these make it.
