@@ -17,6 +17,8 @@ from memstore.errors import (
     SignalUnavailableError,
     StorageError,
 )
+from memstore.health import Diagnosis, Finding, Repair
+from memstore.maintenance import diagnose
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
     RECALL,
@@ -60,10 +62,12 @@ __all__ = [
     "Context",
     "ContextItem",
     "DamagedStoreError",
+    "Diagnosis",
     "Embedder",
     "EmbedderError",
     "Entity",
     "Filled",
+    "Finding",
     "Hit",
     "ImportReport",
     "InvalidInputError",
@@ -79,6 +83,7 @@ __all__ = [
     "Preset",
     "ReadOnlyError",
     "Recogniser",
+    "Repair",
     "Reranker",
     "RerankerError",
     "SearchResult",
@@ -91,5 +96,6 @@ __all__ = [
     "Term",
     "Weights",
     "analyze",
+    "diagnose",
     "from_function",
 ]

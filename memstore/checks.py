@@ -160,7 +160,8 @@ def position(value: Any) -> float | None:
         found = math.inf
     if not math.isfinite(found):
         raise InvalidInputError("position is not finite; give a number that a float can hold.")
-    return found
+    # SQLite has no -0.0, and the hash of the row is made before it is stored.
+    return found + 0.0
 
 
 def codes(value: Any) -> tuple[str, ...]:

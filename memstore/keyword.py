@@ -50,20 +50,23 @@ class Asked:
 Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
-def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
-    """Note a memory's terms, in place of those it had; `write_row` puts them into the index."""
+def noted(terms: Sequence[str], languages: Sequence[str]) -> tuple[str, int, str, str]:
+    """Return what `analysed` holds of a memory's terms: languages, length, distinct terms and counts."""
     counts = Counter(terms).most_common()
-    values = (
-        memory_id,
+    return (
         " ".join(languages),
         len(terms),
         " ".join([one for one, _ in counts]),
         " ".join([str(count) for _, count in counts if count > 1]),
     )
+
+
+def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
+    """Note a memory's terms, in place of those it had; `write_row` puts them into the index."""
     conn.execute(
         "INSERT INTO analysed (memory_id, languages, length, terms, counts) VALUES (?1, ?2, ?3, ?4, ?5)"
         " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5",
-        values,
+        (memory_id, *noted(terms, languages)),
     )
 
 

@@ -77,6 +77,10 @@ class Lexicon:
             self._kept = set()
         self._kept.update(spellings)
 
+    def forget(self) -> None:
+        """Know only what the file says again, once that was mended."""
+        self._known, self._kept = {}, set()
+
     def _read(self, spellings: set[str]) -> dict[str, Word]:
         wanted = json.dumps(list(spellings))
         with self._database.read() as conn:

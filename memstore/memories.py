@@ -131,10 +131,22 @@ def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
         " FROM json_each(?) j JOIN memories m ON m.id = j.value",
         (json.dumps(sorted(ids)),),
     )
-    return {
-        fields[0]: Row(**dict(zip(_NAMES, fields, strict=True)), tags=tuple(sorted(json.loads(tags))))
-        for *fields, tags in found
-    }
+    made: dict[int, Row] = {}
+    for *values, tags in found:
+        fields: dict[str, Any] = dict(zip(_NAMES, values, strict=True))
+        fields["pinned"] = bool(fields["pinned"])
+        made[fields["id"]] = Row(**fields, tags=tuple(sorted(json.loads(tags))))
+    return made
+
+
+def hashes(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, tuple[bytes, bytes]]:
+    """Return the content hash and the row hash of memories as they are stored."""
+    found = all_rows(
+        conn,
+        "SELECT m.id, m.content_hash, m.row_hash FROM json_each(?) j JOIN memories m ON m.id = j.value",
+        (json.dumps(sorted(ids)),),
+    )
+    return {memory_id: (content, row) for memory_id, content, row in found}
 
 
 def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:

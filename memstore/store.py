@@ -114,6 +114,8 @@ class MemoryStore:
         self._database = Database(path, read_only=read_only)
         try:
             agreed = self._agreed_languages(wanted)
+            if recogniser is not None:
+                self._note_recogniser()
             lexicon = Lexicon(self._database, agreed)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
@@ -748,6 +750,14 @@ class MemoryStore:
     def _spaces(self) -> builtins.list[StoredSpace]:
         with self._database.read() as conn:
             return semantic.spaces(conn)
+
+    def _note_recogniser(self) -> None:
+        """Note in the file that a recogniser names entities in it, so that no check takes its names for damage."""
+        with self._database.read() as conn:
+            noted = entities.was_recognised(conn)
+        if not noted and not self._database.read_only:
+            with self._database.write() as conn:
+                entities.note_recogniser(conn)
 
     def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return the file's languages; a new file takes those wanted."""

@@ -58,6 +58,7 @@ Lookup: TypeAlias = Callable[[Iterable[str]], Mapping[str, Word]]
 Respell: TypeAlias = Callable[[Iterable[str]], Mapping[str, tuple[str, ...]]]
 
 
+@lru_cache(maxsize=200_000)
 def word_of(spelling: str, languages: tuple[str, ...]) -> Word:
     """Return what the stemmers say of a spelling."""
     folded = term(spelling)
@@ -66,9 +67,6 @@ def word_of(spelling: str, languages: tuple[str, ...]) -> Word:
         stems=stems(spelling, languages),
         folded_stems=None if folded == spelling else stems(folded, languages),
     )
-
-
-_learnt = lru_cache(maxsize=200_000)(word_of)
 
 
 class Analyser:
@@ -81,7 +79,7 @@ class Analyser:
         self, languages: Sequence[str] = LANGUAGES, lookup: Lookup | None = None, respell: Respell | None = None
     ) -> None:
         self.languages = tuple(languages)
-        self._lookup = lookup or (lambda spellings: {one: _learnt(one, self.languages) for one in spellings})
+        self._lookup = lookup or (lambda spellings: {one: word_of(one, self.languages) for one in spellings})
         self._respell = respell or (lambda spellings: dict.fromkeys(spellings, ()))
 
     def detect(self, text: str) -> tuple[str, ...]:

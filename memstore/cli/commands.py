@@ -9,6 +9,7 @@ import click
 
 from memstore import __version__, render
 from memstore.cli.context import context
+from memstore.cli.doctor import doctor
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
@@ -313,6 +314,7 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
 
 
 cli.add_command(context)
+cli.add_command(doctor)
 cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)

@@ -125,6 +125,12 @@ def opened(
     place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25", reranker: str | None = None
 ) -> MemoryStore:
     """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
+    db = located(place, must_exist=must_exist)
+    return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
+
+
+def located(place: Place, *, must_exist: bool = False) -> Path:
+    """Return the file that `place` names, else the one in the user data folder."""
     db = place.db
     if db is None:
         import platformdirs
@@ -134,7 +140,7 @@ def opened(
         db = folder / "memory.db"
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
+    return db
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

@@ -71,3 +71,15 @@ def create_private(path: Path) -> None:
         pass
     except OSError as error:
         raise NotAStoreError(f"{path} can't be created: {error.strerror}; choose another folder.") from error
+
+
+def loose_modes(path: Path) -> list[tuple[Path, int]]:
+    """Return a file, and the files beside it that hold its memories, that others than their owner can read or write.
+
+    Each comes with its mode. Where the system has no such modes there is none.
+    """
+    if os.name != "posix":
+        return []
+    beside = [path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal")]
+    modes = [(one, stat.S_IMODE(one.stat().st_mode)) for one in beside if one.exists()]
+    return [(one, mode) for one, mode in modes if mode & 0o077]

@@ -16,12 +16,14 @@ from memstore.entities.signal import (
     mentioning,
     most_mentioned,
     named,
+    note_recogniser,
     of_query,
     rarity,
     remove,
     resolved,
     search,
     share,
+    was_recognised,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "mentioning",
     "most_mentioned",
     "named",
+    "note_recogniser",
     "of_query",
     "rarity",
     "reading",
@@ -51,4 +54,5 @@ __all__ = [
     "resolved",
     "search",
     "share",
+    "was_recognised",
 ]

@@ -239,6 +239,16 @@ def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in _given(conn, names)))
 
 
+def note_recogniser(conn: apsw.Connection) -> None:
+    """Note that a recogniser of the caller's own finds names in this file: without it they are not found again."""
+    conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('recogniser', 'used')")
+
+
+def was_recognised(conn: apsw.Connection) -> bool:
+    """Say whether a recogniser of the caller's own has found names in this file."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'recogniser')"))
+
+
 def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
     readings = {name: reading(name) for name in names}
     known = known_terms(conn, readings.values()) if names else {}

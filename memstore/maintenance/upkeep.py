@@ -1,9 +1,16 @@
 """`store.maintenance`: what is done for a file as a whole."""
 
+from collections.abc import Iterable
+
+from memstore import semantic
 from memstore.analysis import Analyser
 from memstore.database import Database
 from memstore.entities import Recogniser
+from memstore.errors import ModelError, NotFoundError
+from memstore.health import Diagnosis, Repair
 from memstore.lexicon import Lexicon
+from memstore.maintenance.examining import Progress, examine
+from memstore.maintenance.repairing import repair
 from memstore.spaces import Spaces
 from memstore.writing import Writer
 
@@ -26,3 +33,49 @@ class Maintenance:
         self._writer = writer
         self._spaces = spaces
         self._recogniser = recogniser
+
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the whole file against its memories, and return what was found; nothing is changed.
+
+        SQLite's own check comes first; then each memory's fields and tags against their hash, every index against an
+        analysis of the memories, each vector against the hash of its bytes and of its text, schema, spaces and
+        permissions. All of it is of one state of the file: a read transaction, during which others read and write on.
+        An analysis of every memory is what takes time, some milliseconds a memory; `progress` is called with the
+        memories checked and those there are. What the caller said (fields, tags, entities that were given, known
+        terms) is checked for damage, never guessed at.
+        """
+        return examine(self._database, self._recogniser, progress).diagnosis
+
+    def repair(self, *, accept: Iterable[int] = (), progress: Progress | None = None) -> Repair:
+        """Make again all that can be made from the memories, after a copy of the file; return what was done.
+
+        Indexes, caches and counts are made again; a vector that is not as it was stored is dropped, and made anew where
+        the model is at hand, as is every other that waits. The copy lies beside the file and is named for it; a file
+        with nothing to repair is not copied. A repair that was interrupted is ended by another. A memory that is not as
+        memstore wrote it can't be made again: it stays, and is named, unless its id is in `accept`, which takes it as
+        it is now. Raises `ReadOnlyError`, and `StorageError` when no copy can be made; nothing is changed then.
+        """
+        try:
+            return repair(
+                self._database,
+                self._recogniser,
+                accept=accept,
+                embed=lambda: self._embed(progress),
+                progress=progress,
+            )
+        finally:
+            self._lexicon.forget()
+
+    def _embed(self, progress: Progress | None) -> tuple[int, str]:
+        """Make the vectors that wait, as far as there are models for them; return how many, and why not all."""
+        with self._database.read() as conn:
+            spaces = semantic.spaces(conn)
+            waits = any(semantic.size_of_pending(conn, space)[0] for space in spaces)
+            if not waits and not (self._spaces.waiting(conn) and semantic.passages(conn)):
+                return 0, ""
+        try:
+            filled = self._spaces.fill(progress=progress)
+        except (ModelError, NotFoundError) as error:
+            return 0, str(error)
+        problems = [one.problem for one in filled if one.problem is not None and one.pending]
+        return sum(one.embedded + one.copied for one in filled), "; ".join(problems)
