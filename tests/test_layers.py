@@ -141,6 +141,11 @@ def test_only_database_opens_and_sets(path):
 def test_ddl_stands_in_the_schema(path):
     """The schema is the one place with DDL, but for the tables of vectors that `semantic` makes and drops."""
     found = sorted(text for text in strings(path) if DDL.search(text))
+    if path == PACKAGE / "database" / "objects.py":
+        # A repair drops what is broken and makes it again as schema.sql has it; entries of the index have no other way.
+        assert [text for text in found if text.startswith("CREATE")] == ['CREATE TABLE "', "CREATE VIRTUAL TABLE "]
+        assert any("USING fts5vocab (main, memory_terms, instance)" in text for text in strings(path))
+        return
     assert found == (["CREATE VIRTUAL TABLE ", "DROP TABLE "] if module_of(path) == "semantic" else [])
     if found:
         assert any("USING vec0 (embedding FLOAT[" in text for text in strings(path))

@@ -77,7 +77,8 @@ def _print_repair(mended: Repair, place: Place) -> None:
     for what, number in mended.rebuilt.items():
         click.echo(f"{what}: {number:,}")
     if mended.backup is None and not mended.rebuilt:
-        click.echo("there was nothing that could be repaired" if mended.lost else "there was nothing to repair")
+        healthy = mended.before.healthy
+        click.echo("there was nothing to repair" if healthy else "there was nothing that could be repaired")
     told = {finding.sentence for finding in mended.diagnosis.findings}
     for sentence in mended.lost:
         if sentence not in told:

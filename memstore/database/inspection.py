@@ -12,16 +12,14 @@ def integrity(conn: apsw.Connection, most: int) -> list[str]:
 
     It reads all of the file (https://www.sqlite.org/pragma.html#pragma_integrity_check).
     """
-    rows = all_rows(conn, f"PRAGMA integrity_check({int(most)})")
-    return [str(said) for (said,) in rows if said != "ok"]
+    said = conn.pragma("integrity_check", most)
+    return [str(one) for one in ([said] if isinstance(said, str) else said or ()) if one != "ok"]
 
 
 def broken_references(conn: apsw.Connection) -> dict[tuple[str, str], int]:
     """Return how many rows of a table name a row of another that is not there, by the two tables."""
-    found: dict[tuple[str, str], int] = {}
-    for table, _, parent, _ in all_rows(conn, "PRAGMA foreign_key_check"):
-        found[table, parent] = found.get((table, parent), 0) + 1
-    return found
+    rows = all_rows(conn, 'SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
+    return {(table, parent): count for table, parent, count in rows}
 
 
 def pages(conn: apsw.Connection) -> tuple[int, int]:

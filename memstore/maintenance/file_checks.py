@@ -177,12 +177,13 @@ def check_references(conn: apsw.Connection, report: Report, faults: Faults) -> N
 
 def check_surroundings(data: Database, conn: apsw.Connection, report: Report) -> None:
     """Who may read the file, how much of it is free, how long its log is, what copies lie beside it: no damage."""
-    for path, mode in database.loose_modes(data.path):
+    loose = database.loose_modes(data.path)
+    if loose:
         report.notice(
             "permissions",
-            f"{path.name} can be read or written by others than you (mode {mode:04o})",
-            count=1,
-            remedy=f"chmod 600 {path.name}",
+            f"others than you can read or write {', '.join(f'{path.name} (mode {mode:04o})' for path, mode in loose)}",
+            count=len(loose),
+            remedy=f"chmod 600 {' '.join(path.name for path, _ in loose)}",
         )
     size, free = database.pages(conn)
     log = database.log_size(data.path)

@@ -164,7 +164,7 @@ class Keywords:
 
         held, ghosts = self._held(ids, every)
         sizes, ghosts_by_size = self._sizes(ids, every)
-        nothing = (sizes[:, 0] == _NO_SIZE) & judged
+        nothing = sizes[:, 0] == _NO_SIZE
         wrong = judged & ~nothing & ((held != wanted) | (sizes[:, 0] != length) | (sizes[:, 1] != lent_length))
         report = self._report
         for where, what in (

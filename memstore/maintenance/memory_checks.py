@@ -74,19 +74,17 @@ class Memories:
             )
         if faults.changed:
             ids = faults.changed
-            one = len(ids) == 1
             kept = "".join(
                 f" ({copy.name} still has {listed(own)} as {'it was' if len(own) == 1 else 'they were'})"
                 for copy, own in _in_copies(self._path, self._conn, ids).items()
             )
             report.damage(
                 "memories",
-                f"{some(ids)} {are(len(ids))} not as memstore wrote {'it' if one else 'them'}: damaged, or changed by"
-                " another program",
+                f"{some(ids)} {are(len(ids))} not as memstore wrote {'it' if len(ids) == 1 else 'them'}: damaged, or"
+                " changed by another program",
                 ids,
-                remedy=f"what {'it was' if one else 'they were'} can't be made again: put back a backup{kept}, change or"
-                f" delete {'it' if one else 'them'}, or take {'it' if one else 'them'} as {'it is' if one else 'they are'}"
-                " now with memstore doctor --repair --accept ID",
+                remedy=f"what was there can't be made again: put back a backup{kept}, change or delete each, or take"
+                " each as it is now with memstore doctor --repair --accept ID",
                 repairable=False,
             )
         if faults.content:

@@ -47,10 +47,11 @@ def repair(
     notes: dict[str, None] = {}
     for _ in range(_MOST_ROUNDS):
         changed = False
-        if (examination.faults or accepted) and not examination.faults.unreadable:
+        faults = examination.faults
+        if faults.objects if faults.unreadable else faults or accepted:
             if backup is None:
                 backup = _back_up(data, notes)
-            _rebuild(data, recogniser, examination.faults, accepted, made, notes, progress)
+            _rebuild(data, recogniser, faults, accepted, made, notes, progress)
             accepted, changed = [], True
         if embed is not None:
             embedded, problem = embed()
@@ -85,15 +86,17 @@ def _rebuild(
 ) -> None:
     rebuilder = Rebuilder(data, recogniser, faults)
     rebuilder.schema()
-    rebuilder.strays()
-    rebuilder.rows(accepted)
-    rebuilder.entries()
-    rebuilder.stems()
-    rebuilder.terms()
-    rebuilder.names()
-    rebuilder.memories(progress)
-    _vectors(data, faults, made, notes)
-    rebuilder.counts()
+    # Nothing is made again from half of the memories; a table that they are read with may just have come back.
+    if not faults.unreadable:
+        rebuilder.strays()
+        rebuilder.rows(accepted)
+        rebuilder.entries()
+        rebuilder.stems()
+        rebuilder.terms()
+        rebuilder.names()
+        rebuilder.memories(progress)
+        _vectors(data, faults, made, notes)
+        rebuilder.counts()
     _add(made, rebuilder.made)
     notes |= dict.fromkeys(rebuilder.failed)
 
