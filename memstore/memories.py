@@ -240,7 +240,9 @@ def write(conn: apsw.Connection, row: Row) -> Row:
 
 def next_id(conn: apsw.Connection, above: int = 0) -> int:
     """Return an id that no memory has had, above a given one."""
-    return max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above) + 1
+    # Were the sequence damaged, an id that a memory has would have that one overwritten.
+    last = one_value(conn, "SELECT max(id) FROM memories") or 0
+    return max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, last, above) + 1
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:

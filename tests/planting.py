@@ -244,6 +244,9 @@ FAULTS = {
         part="file",
         says="SQLite finds .* in tags_tag",
     ),
+    "sequence of ids lost": Fault(
+        planted=("DELETE FROM sqlite_sequence",), part="schema", says="ids of memories would be given again"
+    ),
     "content hash changed": Fault(
         planted=("UPDATE memories SET content_hash = zeroblob(16) WHERE id = 2",),
         part="memories",

@@ -73,6 +73,15 @@ def test_new_file(opened):
     assert opened(embedder="none").maintenance.doctor().findings == ()
 
 
+def test_what_sqlite_keeps_otherwise(opened):
+    """Values that SQLite stores in a form of its own are still what memstore wrote."""
+    store = opened(embedder="none")
+    store.add("at minus nothing", thread="talk", position=-0.0)
+    store.add("at a great number", thread="talk", position=1e300, pinned=True)
+    store.add("at the whole number 3", thread="talk", position=3, metadata={"n": 1.0, "e": "é\U0001f600"})
+    assert store.maintenance.doctor().findings == ()
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_planted_fault(copied, fault: Fault):
     """Each fault is named in a sentence, with the memories it is about, and as one that a repair mends."""
@@ -290,8 +299,8 @@ def test_loose_mode(copied):
 def test_free_pages(opened):
     """A file of which much is free is worth a notice."""
     store = opened(embedder="none")
-    store.add_many([NewMemory(text=f"memory {n} " + "x" * 2_000_000) for n in range(10)])
-    store.delete(range(1, 11))
+    store.add_many([NewMemory(text=f"memory {n}", metadata={"more": "x" * 900_000}) for n in range(12)])
+    store.delete(range(1, 13))
     assert re.search("MB of the .* MB of the file are free", "\n".join(notices(store.maintenance.doctor())))
 
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import FakeEmbedder, failing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from planting import FAULTS, LONG, Fault, made, plant
+from planting import FAULTS, LONG, Fault, made, plant, schema_row
 from test_consistency import assert_consistent
 
 from memstore import (
@@ -243,7 +243,7 @@ def test_without_the_extension(copied, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda *_: None)
         done = mend(copied)
-    assert any("the vectors could not be repaired" in sentence for sentence in done.lost)
+    assert any("the vectors could not be mended" in sentence for sentence in done.lost)
     assert [one.part for one in done.diagnosis.findings if one.severity == "damage"] == ["vectors"]
     assert mend(copied).diagnosis.healthy
 
@@ -464,3 +464,58 @@ def test_bundled_model(real, path):
     with real._database.read() as conn:
         assert dict(conn.execute("SELECT rowid, embedding FROM vectors_1")).keys() == before.keys()
     assert real.search("quando é o encontro?", signals=["semantic"])[0].memory.id == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        schema_row("UPDATE sqlite_schema SET name = CAST(name AS BLOB) WHERE name = 'passages_pieces'"),
+        schema_row(
+            "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'memories')"
+            " WHERE name = 'tags_tag'"
+        ),
+    ],
+)
+def test_nothing_is_written_where_a_write_could_harm(copied, change):
+    """Where the schema names things that are not so, a drop would take what is sound: the file stays as it is."""
+    plant(copied, change, "DELETE FROM memory_terms WHERE rowid = 2")
+    before = copied.read_bytes()
+    done = mend(copied)
+    assert done.backup is None
+    assert not done.diagnosis.healthy
+    assert any("nothing was written" in sentence for sentence in done.lost)
+    assert any("memstore salvage" in one.remedy for one in done.diagnosis.findings)
+    assert copied.read_bytes() == before
+
+
+def test_overwritten_page_of_memories(copied):
+    """A file whose pages of memories are overwritten is not written to either."""
+    conn = apsw.Connection(str(copied))
+    (root,) = conn.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memories'").fetchone()
+    size = conn.pragma("page_size")
+    conn.close()
+    content = bytearray(copied.read_bytes())
+    content[(root - 1) * size : root * size] = b"\xa5" * size
+    copied.write_bytes(content)
+    done = mend(copied)
+    assert (done.backup, done.rebuilt) == (None, {})
+    assert any("memstore salvage" in one.remedy for one in done.diagnosis.findings)
+    assert copied.read_bytes() == content
+
+
+def test_overwritten_page_of_a_cache(copied):
+    """A cache that SQLite can't even drop is named with salvage, and the rest is mended; no memory is lost."""
+    conn = apsw.Connection(str(copied))
+    (root,) = conn.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memory_terms_docsize'").fetchone()
+    size = conn.pragma("page_size")
+    conn.close()
+    plant(copied, "DELETE FROM memory_entities WHERE memory_id = 6")
+    content = bytearray(copied.read_bytes())
+    content[(root - 1) * size : root * size] = b"\xa5" * size
+    copied.write_bytes(content)
+    done = mend(copied)
+    assert done.backup is not None
+    assert done.rebuilt["memories linked to names"] == 1
+    assert any("the keyword index could not be mended" in one and "memstore salvage" in one for one in done.lost)
+    with MemoryStore(copied, embedder="none") as store:
+        assert len(everything(store)) == 6

@@ -7,12 +7,12 @@ import apsw
 from memstore.database.statements import all_rows
 
 
-def integrity(conn: apsw.Connection, most: int) -> list[str]:
-    """Return up to `most` faults that SQLite's own check finds in pages, tables and indexes; none in a sound file.
+def integrity(conn: apsw.Connection, what: int | str) -> list[str]:
+    """Return the faults that SQLite's own check finds in pages, tables and indexes, so many at most or of one table.
 
-    It reads all of the file (https://www.sqlite.org/pragma.html#pragma_integrity_check).
+    It reads all of the file, or all of the table (https://www.sqlite.org/pragma.html#pragma_integrity_check).
     """
-    said = conn.pragma("integrity_check", most)
+    said = conn.pragma("integrity_check", what)
     return [str(one) for one in ([said] if isinstance(said, str) else said or ()) if one != "ok"]
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -10,9 +10,11 @@ from typing import TypeAlias
 import apsw
 
 from memstore.database.schema import schema
-from memstore.database.statements import all_rows, one_value
+from memstore.database.statements import all_rows
 
 _TOKENS = re.compile(r"""--[^\n]*|'(?:[^']|'')*'|"(?:[^"]|"")*"|\w+|[^\w\s]""")
+# A name that is quoted in another way is no name of ours.
+_DECLARED = re.compile(r"""CREATE (?:UNIQUE |VIRTUAL )?(TABLE|INDEX|TRIGGER|VIEW) (?:(\w+)|"(\w+)"|'(\w+)')""")
 _ENTRIES = "temp.memory_terms_entries"
 # Kind (table, index, trigger, view) and name.
 Key: TypeAlias = tuple[str, str]
@@ -45,6 +47,22 @@ def objects(conn: apsw.Connection) -> dict[Key, SchemaObject]:
             )
             shape = (*columns, *all_rows(conn, "SELECT wr, strict FROM pragma_table_list(?)", (name,)))
         found[kind, name] = SchemaObject(kind=kind, name=name, table=table, sql=sql, shape=shape)
+    return found
+
+
+def mislabelled(conn: apsw.Connection) -> list[str]:
+    """Return what the schema lists under a name, kind or first page that is not its own, as no SQLite leaves it."""
+    rows = all_rows(
+        conn,
+        "SELECT typeof(name) || typeof(tbl_name) || typeof(type), type, name, rootpage, sql,"
+        " rootpage > 0 AND count(*) OVER (PARTITION BY rootpage) > 1 FROM sqlite_schema",
+    )
+    found: list[str] = []
+    for types, kind, name, root, sql, shared in rows:
+        declared = _DECLARED.match(sql or "")
+        other = declared is not None and (declared[1].lower(), declared[declared.lastindex or 1]) != (kind, name)
+        if types != "texttexttext" or other or shared or not isinstance(root, int):
+            found.append(str(name))
     return found
 
 
@@ -109,20 +127,16 @@ def renew_indexes(conn: apsw.Connection) -> None:
 def index_entries(conn: apsw.Connection) -> Iterator[str]:
     """The name of a table with every entry of the keyword index (term, doc, col, offset), there for the while.
 
-    FTS5 has no other way to its entries, and the table holds nothing itself: it lives in the connection alone.
+    FTS5 has no other way to its entries, and the table holds nothing itself: it lives in the connection alone. It is
+    made before anything else is read: once a statement has met a damaged page, SQLite makes none in that transaction.
     """
     conn.execute(f"CREATE VIRTUAL TABLE {_ENTRIES} USING fts5vocab (main, memory_terms, instance)")
     try:
         yield _ENTRIES
     finally:
-        conn.execute(f"DROP TABLE {_ENTRIES}")
-
-
-def has_table(conn: apsw.Connection, name: str) -> bool:
-    """Say whether a file has a table."""
-    return bool(
-        one_value(conn, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)", (name,))
-    )
+        # The end of the transaction takes it away too.
+        with suppress(apsw.Error):
+            conn.execute(f"DROP TABLE {_ENTRIES}")
 
 
 def _tokens(sql: str) -> list[str]:

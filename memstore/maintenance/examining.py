@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 import apsw
 
-from memstore import semantic
+from memstore import database, semantic
 from memstore.database import Database
 from memstore.entities import Recogniser
 from memstore.health import Diagnosis
@@ -51,9 +51,19 @@ def examine(data: Database, recogniser: Recogniser | None = None, progress: Prog
     """
     began = time.monotonic()
     report, faults = Report(), Faults()
-    with data.read() as conn:
-        _Examiner(data, conn, report, faults).run(recogniser, progress)
+    with data.read() as conn, _entries(conn) as entries:
+        _Examiner(data, conn, entries, report, faults).run(recogniser, progress)
     return Examination(diagnosis=_diagnosis(data.path, report, began), faults=faults)
+
+
+@contextmanager
+def _entries(conn: apsw.Connection) -> Iterator[str]:
+    """The table of the index's entries; nothing where the index is such that it can't be had."""
+    with ExitStack() as stack:
+        name = ""
+        with suppress(apsw.Error):
+            name = stack.enter_context(database.index_entries(conn))
+        yield name
 
 
 def _diagnosis(path: Path, report: Report, began: float) -> Diagnosis:
@@ -68,16 +78,15 @@ def _diagnosis(path: Path, report: Report, began: float) -> Diagnosis:
 class _Examiner:
     """One examination, on one connection."""
 
-    def __init__(self, data: Database, conn: apsw.Connection, report: Report, faults: Faults) -> None:
+    def __init__(self, data: Database, conn: apsw.Connection, entries: str, report: Report, faults: Faults) -> None:
         self._data = data
         self._conn = conn
+        self._entries = entries
         self._report = report
         self._faults = faults
 
     def run(self, recogniser: Recogniser | None, progress: Progress | None) -> None:
         conn, report, faults = self._conn, self._report, self._faults
-        with self._part("file", "the pages of the file"):
-            file_checks.check_pages(conn, report, faults)
         with self._part("schema", "the schema"):
             file_checks.check_schema(conn, report, faults)
         languages: tuple[str, ...] = ()
@@ -85,6 +94,8 @@ class _Examiner:
             languages = file_checks.check_meta(conn, report)
         with self._part("memories", "what belongs to the memories"):
             file_checks.check_references(conn, report, faults)
+        with self._part("schema", "the ids that were given"):
+            file_checks.check_sequences(conn, report, faults)
         spaces: list[StoredSpace] = []
         with self._part("vectors", "the embedding spaces"):
             spaces = semantic.spaces(conn)
@@ -98,7 +109,7 @@ class _Examiner:
         self._memories(rows, {"keyword": keywords, "entity": names, "passages": cut}, progress)
         if keywords is not None and not faults.unreadable:
             with self._part("keyword", "the keyword index"):
-                keywords.finish(rows.ids)
+                keywords.finish(rows.ids, self._entries)
         if names is not None:
             with self._part("entity", "the entities"):
                 names.finish()
@@ -116,6 +127,8 @@ class _Examiner:
             file_checks.check_expired(conn, report)
         with self._part("file", "what is round the file"):
             file_checks.check_surroundings(self._data, conn, report)
+        with self._part("file", "the pages of the file"):
+            file_checks.check_pages(conn, report, faults)
 
     def _memories(self, rows: Memories, checks: dict[str, _Check | None], progress: Progress | None) -> None:
         total = 0

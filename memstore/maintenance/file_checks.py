@@ -13,6 +13,7 @@ from memstore.maintenance.reporting import REBUILDS, SALVAGE, Faults, Report, ar
 # SQLite stops after so many: a file with more is not mended one by one.
 _MOST_MESSAGES = 100
 _TREE = re.compile(r"Tree (\d+) ")
+_CROSSED = re.compile(r"2nd reference|[Ff]reelist")
 _INDEX = re.compile(r"(?:missing from|entries in) index (\w+)")
 _INVERTED = re.compile(r"FTS5 table (?:main\.)?memory_terms\b")
 _VALUES = re.compile(r" in (\w+)(?:\.\w+)?$")
@@ -31,12 +32,19 @@ def check_pages(conn: apsw.Connection, report: Report, faults: Faults) -> None:
     """SQLite's own check: pages, the order of the trees, indexes against their tables, types and NOT NULL."""
     said: dict[str, list[str]] = {}
     roots = database.roots(conn)
-    for message in database.integrity(conn, _MOST_MESSAGES):
+    try:
+        messages = database.integrity(conn, _MOST_MESSAGES)
+    except apsw.CorruptError:
+        messages = _table_by_table(conn, report)
+    for message in messages:
         for line in message.splitlines():
             if not line.startswith("***"):
                 said.setdefault(_about(line, roots), []).append(line)
     for name, lines in sorted(said.items()):
         mended = _mended(name, faults)
+        # Writing to such a file, or freeing its pages, could overwrite what is still sound.
+        if any(_CROSSED.search(line) or (not mended and _TREE.search(line)) for line in lines):
+            faults.sealed, mended = True, False
         where = f"in {name}" if name else "in the file"
         report.damage(
             "file",
@@ -45,6 +53,24 @@ def check_pages(conn: apsw.Connection, report: Report, faults: Faults) -> None:
             remedy=REBUILDS if mended else SALVAGE,
             repairable=mended,
         )
+
+
+def _table_by_table(conn: apsw.Connection, report: Report) -> list[str]:
+    """Return what SQLite says of each table alone, where a page is such that it can't go through the whole file."""
+    found: list[str] = []
+    tables = sorted(name for kind, name in database.objects(conn) if kind == "table")
+    for name in (*tables, "sqlite_sequence"):
+        try:
+            found += database.integrity(conn, name)
+        except apsw.Error as error:
+            report.damage(
+                "file",
+                f"SQLite can't read all of {name} or of its indexes ({error})",
+                count=1,
+                remedy=SALVAGE,
+                repairable=False,
+            )
+    return found
 
 
 def _about(line: str, roots: dict[int, tuple[str, str]]) -> str:
@@ -75,6 +101,15 @@ def _mended(name: str, faults: Faults) -> bool:
 
 def check_schema(conn: apsw.Connection, report: Report, faults: Faults) -> None:
     """Tables, indexes and triggers are there, are those of schema.sql, and no others change what is stored."""
+    mislabelled = database.mislabelled(conn)
+    for name in mislabelled:
+        # Nothing may be dropped or made then: SQLite would change the row of another.
+        faults.sealed = True
+        report.damage(
+            "schema", f"the file lists {name} as something else than it is", count=1, remedy=SALVAGE, repairable=False
+        )
+    if mislabelled:
+        return
     there, expected = database.objects(conn), database.expected_objects()
     spaces = _space_ids(conn) if ("table", "embedders") in there else set[int]()
     missing = [key for key in expected if key not in there]
@@ -173,6 +208,31 @@ def check_references(conn: apsw.Connection, report: Report, faults: Faults) -> N
             count=count,
             remedy="memstore doctor --repair removes what belongs to nothing",
         )
+
+
+def check_sequences(conn: apsw.Connection, report: Report, faults: Faults) -> None:
+    """No id is given twice: what gives them is above all that there are."""
+    last = dict(all_rows(conn, "SELECT name, seq FROM sqlite_sequence"))
+    for table, highest in highest_ids(conn).items():
+        if not isinstance(last.get(table, 0), int) or last.get(table, 0) < highest:
+            faults.sequences = True
+            report.damage(
+                "schema", f"ids of {table} would be given again: the file counts to {last.get(table, 0)}", count=1
+            )
+
+
+def highest_ids(conn: apsw.Connection) -> dict[str, int]:
+    """Return the highest id in use by each table whose ids are never given again."""
+    return {
+        table: int(one_value(conn, f"SELECT max(id) FROM ({ids})") or 0)
+        for table, ids in (
+            ("memories", "SELECT id FROM memories"),
+            ("passages", "SELECT id FROM passages UNION ALL SELECT passage_id FROM passage_vectors"),
+            ("entities", "SELECT id FROM entities"),
+            ("vocabulary", "SELECT id FROM vocabulary"),
+            ("embedders", "SELECT id FROM embedders"),
+        )
+    }
 
 
 def check_surroundings(data: Database, conn: apsw.Connection, report: Report) -> None:

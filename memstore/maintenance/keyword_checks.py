@@ -9,7 +9,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memstore import database, keyword, threads
+from memstore import keyword, threads
 from memstore.analysis import Analyser, term, word_of
 from memstore.database import all_rows, one_value
 from memstore.maintenance.reporting import REBUILDS, Faults, Report, are, have, it, number, some
@@ -74,8 +74,11 @@ class Keywords:
                 self._faults.beside.add(memory_id)
         self._look_for(words)
 
-    def finish(self, every: "array[int]") -> None:
-        """Report what was found, and judge the index itself; `every` are all memories, those left out too."""
+    def finish(self, every: "array[int]", entries: str) -> None:
+        """Report what was found, and judge the index itself by the table of its entries.
+
+        `every` are all memories, those left out too.
+        """
         report, faults = self._report, self._faults
         report.checked["analysed"] = len(self._ids)
         for ids, what in (
@@ -95,11 +98,17 @@ class Keywords:
             report.damage(
                 "keyword", f"the words of {some(faults.words)} are not all in the list of stems", faults.words
             )
+        if not entries:
+            self._unreadable("it is missing, or none")
+            return
         try:
-            self._index(np.frombuffer(every, dtype=np.int64) if len(every) else np.zeros(0, np.int64))
+            self._index(entries, np.frombuffer(every, dtype=np.int64) if len(every) else np.zeros(0, np.int64))
         except (apsw.Error, UnicodeDecodeError) as error:
-            faults.entries = True
-            report.damage("keyword", f"the keyword index can't be read ({error})", count=1)
+            self._unreadable(str(error))
+
+    def _unreadable(self, why: str) -> None:
+        self._faults.entries = True
+        self._report.damage("keyword", f"the keyword index can't be read ({why})", count=1)
 
     def stems(self) -> None:
         """Judge the list of stems by what the stemmers say of each word."""
@@ -147,7 +156,7 @@ class Keywords:
         if missing:
             self._faults.words.update(one for one, own in words.items() if not own.isdisjoint(missing))
 
-    def _index(self, every: NDArray[np.int64]) -> None:
+    def _index(self, entries: str, every: NDArray[np.int64]) -> None:
         ids = np.frombuffer(self._ids, dtype=np.int64) if self._ids else np.zeros(0, np.int64)
         near = _places(ids, np.frombuffer(self._near, dtype=np.int64)) if self._near else np.zeros(0, np.int64)
         other = _places(ids, np.frombuffer(self._other, dtype=np.int64)) if self._other else np.zeros(0, np.int64)
@@ -162,7 +171,7 @@ class Keywords:
         wanted = _unsigned(self._own) + lent * np.uint64(_COLUMNS["neighbours"])
         length = _unsigned(self._length)
 
-        held, ghosts = self._held(ids, every)
+        held, ghosts = self._held(entries, ids, every)
         sizes, ghosts_by_size = self._sizes(ids, every)
         nothing = sizes[:, 0] == _NO_SIZE
         wrong = judged & ~nothing & ((held != wanted) | (sizes[:, 0] != length) | (sizes[:, 1] != lent_length))
@@ -189,12 +198,12 @@ class Keywords:
         if nothing.any() or wrong.any() or strangers or uneven:
             self._faults.entries = True
 
-    def _held(self, ids: NDArray[np.int64], every: NDArray[np.int64]) -> tuple[Numbers, set[int]]:
+    def _held(self, table: str, ids: NDArray[np.int64], every: NDArray[np.int64]) -> tuple[Numbers, set[int]]:
         """Return the sums of all entries by memory, and the memories of entries that are not there."""
         sums = np.zeros(len(ids), np.uint64)
         ghosts: set[int] = set()
         entries = 0
-        for docs, hashes in self._entries():
+        for docs, hashes in self._entries(table):
             entries += len(docs)
             at = _places(ids, docs)
             np.add.at(sums, at[at >= 0], hashes[at >= 0])
@@ -203,15 +212,14 @@ class Keywords:
         self._report.checked["index entries"] = entries
         return sums, ghosts
 
-    def _entries(self) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
+    def _entries(self, table: str) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
         docs, hashes = array("q"), array("Q")
-        with database.index_entries(self._conn) as table:
-            for one, doc, column in self._conn.execute(f"SELECT term, doc, col FROM {table}"):
-                docs.append(doc)
-                hashes.append((hash(one) * _COLUMNS[column]) & _MASK)
-                if len(docs) >= _AT_ONCE:
-                    yield np.frombuffer(docs, np.int64), np.frombuffer(hashes, np.uint64)
-                    docs, hashes = array("q"), array("Q")
+        for one, doc, column in self._conn.execute(f"SELECT term, doc, col FROM {table}"):
+            docs.append(doc)
+            hashes.append((hash(one) * _COLUMNS[column]) & _MASK)
+            if len(docs) >= _AT_ONCE:
+                yield np.frombuffer(docs, np.int64), np.frombuffer(hashes, np.uint64)
+                docs, hashes = array("q"), array("Q")
         if docs:
             yield np.frombuffer(docs, np.int64), np.frombuffer(hashes, np.uint64)
 

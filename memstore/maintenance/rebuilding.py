@@ -1,8 +1,7 @@
 """What is made of the memories, made again: the keyword index, stems, entities, passages, counts."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -11,8 +10,8 @@ from memstore import database, entities, keyword, memories, passages, semantic, 
 from memstore.analysis import Analyser
 from memstore.database import Database, all_rows, one_value
 from memstore.entities import Mentions, Recogniser
-from memstore.errors import DamagedStoreError, StorageError
 from memstore.lexicon import Lexicon
+from memstore.maintenance.file_checks import highest_ids
 from memstore.maintenance.keyword_checks import stored_stems
 from memstore.maintenance.memory_checks import senseless_uses
 from memstore.maintenance.reporting import Faults
@@ -60,21 +59,21 @@ class Rebuilder:
         self._lexicon = Lexicon(data, languages)
         self._analyser = Analyser(languages, self._lexicon.lookup)
         self.made: dict[str, int] = {}
-        self.failed: list[str] = []
 
-    def schema(self) -> None:
-        """Make indexes again from their tables, and tables, indexes and triggers that are missing or changed."""
-        faults = self._faults
-        if faults.indexes:
-            with self._tried("the indexes can't be made again"), self._data.write() as conn:
+    def indexes(self) -> None:
+        """Make all indexes again from their tables."""
+        if self._faults.indexes:
+            with self._data.write() as conn:
                 database.renew_indexes(conn)
-                self.made["indexes"] = sum(kind == "index" for kind, _ in database.expected_objects())
-        # Tables first: with them come their indexes and triggers.
-        for key in sorted(dict.fromkeys(faults.objects), key=lambda one: one[0] != "table"):
-            with self._tried(f"the {key[0]} {key[1]} can't be made again"), self._data.write() as conn:
-                if key[0] == "table" or key not in database.objects(conn) or not _alike(conn, key):
-                    database.make_again(conn, key)
-                self._count(f"{_MANY[key[0]]} of the schema", 1)
+            self._count("indexes", sum(kind == "index" for kind, _ in database.expected_objects()))
+
+    def object(self, key: tuple[str, str]) -> None:
+        """Make a table, index or trigger again that is missing, changed or damaged."""
+        with self._data.write() as conn:
+            # With a table its indexes and triggers have come back.
+            if key[0] == "table" or key not in database.objects(conn) or not _alike(conn, key):
+                database.make_again(conn, key)
+        self._count(f"{_MANY[key[0]]} of the schema", 1)
 
     def strays(self) -> None:
         """Remove what belongs to nothing."""
@@ -92,6 +91,18 @@ class Rebuilder:
                 conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
                 self._count("uses removed", 1)
 
+    def sequences(self) -> None:
+        """Have new ids begin above all that there are."""
+        if not self._faults.sequences:
+            return
+        with self._data.write() as conn:
+            for table, highest in highest_ids(conn).items():
+                last = one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+                if not isinstance(last, int) or last < highest:
+                    conn.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+                    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, highest))
+                    self._count("sequences of ids", 1)
+
     def rows(self, accepted: Iterable[int]) -> None:
         """Write the marks of memories again that do not fit, and those of memories that are taken as they are."""
         for ids, what in ((self._faults.content, "marks of memories"), (accepted, "memories accepted as they are")):
@@ -104,7 +115,7 @@ class Rebuilder:
         """Make the keyword index again from what is cached of the memories' terms, in one transaction."""
         if not self._faults.entries:
             return
-        with self._tried("the keyword index can't be made again"), self._data.write() as conn:
+        with self._data.write() as conn:
             database.make_again(conn, ("table", "memory_terms"))
             ids = [one for (one,) in all_rows(conn, "SELECT memory_id FROM analysed ORDER BY memory_id")]
             for memory_id in ids:
@@ -262,14 +273,6 @@ class Rebuilder:
                 )
         for space in semantic.spaces(conn):
             self._faults.space(space.id).notes = True
-
-    @contextmanager
-    def _tried(self, failure: str) -> Iterator[None]:
-        """Note what SQLite refuses, so that the rest is mended all the same."""
-        try:
-            yield
-        except (DamagedStoreError, StorageError) as error:
-            self.failed.append(f"{failure} ({error})")
 
     def _count(self, what: str, number: int) -> None:
         if number:

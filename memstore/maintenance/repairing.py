@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from memstore.health import Repair
 from memstore.maintenance.examining import Progress, examine
 from memstore.maintenance.memory_checks import insane
 from memstore.maintenance.rebuilding import Rebuilder
-from memstore.maintenance.reporting import Faults
+from memstore.maintenance.reporting import SALVAGE, Faults
 from memstore.maintenance.vector_checks import shadows
 from memstore.maintenance.vector_repairs import mend_space
 
@@ -48,6 +49,9 @@ def repair(
     for _ in range(_MOST_ROUNDS):
         changed = False
         faults = examination.faults
+        if faults.sealed:
+            notes["nothing was written, since a write could harm what is still sound"] = None
+            break
         if faults.objects if faults.unreadable else faults or accepted:
             if backup is None:
                 backup = _back_up(data, notes)
@@ -85,20 +89,33 @@ def _rebuild(
     progress: Progress | None,
 ) -> None:
     rebuilder = Rebuilder(data, recogniser, faults)
-    rebuilder.schema()
+    # Tables first: with them come their indexes and triggers.
+    objects = sorted(dict.fromkeys(faults.objects), key=lambda key: key[0] != "table")
+    steps: dict[str, Callable[[], None]] = {
+        "the indexes": rebuilder.indexes,
+        **{f"the {kind} {name}": partial(rebuilder.object, (kind, name)) for kind, name in objects},
+    }
     # Nothing is made again from half of the memories; a table that they are read with may just have come back.
     if not faults.unreadable:
-        rebuilder.strays()
-        rebuilder.rows(accepted)
-        rebuilder.entries()
-        rebuilder.stems()
-        rebuilder.terms()
-        rebuilder.names()
-        rebuilder.memories(progress)
-        _vectors(data, faults, made, notes)
-        rebuilder.counts()
+        steps |= {
+            "what belongs to nothing": rebuilder.strays,
+            "the ids that are given": rebuilder.sequences,
+            "the marks of memories": lambda: rebuilder.rows(accepted),
+            "the keyword index": rebuilder.entries,
+            "the list of stems": rebuilder.stems,
+            "the known terms": rebuilder.terms,
+            "the entities": rebuilder.names,
+            "what is made of the memories": lambda: rebuilder.memories(progress),
+            "the vectors": lambda: _vectors(data, faults, made, notes),
+            "the counts": rebuilder.counts,
+        }
+    for what, step in steps.items():
+        # What one step is refused does not keep the others from being done.
+        try:
+            step()
+        except (DamagedStoreError, StorageError) as error:
+            notes[f"{what} could not be mended ({error.__cause__ or error}); {SALVAGE}"] = None
     _add(made, rebuilder.made)
-    notes |= dict.fromkeys(rebuilder.failed)
 
 
 def _vectors(data: Database, faults: Faults, made: dict[str, int], notes: dict[str, None]) -> None:
@@ -109,14 +126,14 @@ def _vectors(data: Database, faults: Faults, made: dict[str, int], notes: dict[s
     if not broken and not faults.leftovers:
         return
     if data.vectors_unavailable is not None:
-        notes[f"the vectors could not be repaired: {data.vectors_unavailable}"] = None
+        notes[f"the vectors could not be mended: {data.vectors_unavailable}"] = None
         return
     for space in broken:
         try:
             with data.write() as conn:
                 kept, dropped = mend_space(conn, space, faults.space(space.id), data.path.parent)
         except (DamagedStoreError, StorageError) as error:
-            notes[f"the vectors of {space.name} could not be repaired ({error})"] = None
+            notes[f"the vectors of {space.name} could not be mended ({error.__cause__ or error}); {SALVAGE}"] = None
             continue
         _add(made, {"vectors kept" if faults.space(space.id).table else "": kept, "vectors dropped": dropped})
     for table in faults.leftovers:

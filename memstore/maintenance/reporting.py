@@ -28,9 +28,11 @@ class SpaceFaults:
 class Faults:
     """What can be made again, whole where a finding names the first hundred; ids are of memories unless it is said.
 
-    `unreadable` says that memories themselves can't all be read: nothing is rebuilt from half of them.
+    `unreadable` says that memories themselves can't all be read: nothing is rebuilt from half of them. `sealed` says
+    that the pages or the schema are such that a write could do more harm: nothing is written at all.
     """
 
+    sealed: bool = False
     unreadable: bool = False
     indexes: bool = False
     objects: list[tuple[str, str]] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Faults:
     passages: set[int] = field(default_factory=set)
     spaces: dict[int, SpaceFaults] = field(default_factory=dict)
     counts: bool = False
+    sequences: bool = False
 
     def space(self, space_id: int) -> SpaceFaults:
         """Return what is wrong in a space, to be added to."""
@@ -61,7 +64,17 @@ class Faults:
 
     def __bool__(self) -> bool:
         single = (self.indexes, self.objects, self.leftovers, self.strays, self.content, self.entries, self.stems)
-        return any((*single, self.names, self.terms, self.counts, self.memories, any(map(bool, self.spaces.values()))))
+        return any(
+            (
+                *single,
+                self.names,
+                self.terms,
+                self.counts,
+                self.sequences,
+                self.memories,
+                any(map(bool, self.spaces.values())),
+            )
+        )
 
 
 class Report:
