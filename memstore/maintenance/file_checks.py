@@ -15,7 +15,7 @@ _MOST_MESSAGES = 100
 _TREE = re.compile(r"Tree (\d+) ")
 _CROSSED = re.compile(r"2nd reference|[Ff]reelist")
 _INDEX = re.compile(r"(?:missing from|entries in) index (\w+)")
-_INVERTED = re.compile(r"FTS5 table (?:main\.)?memory_terms\b")
+_INVERTED = re.compile(r"FTS5 table (?:main\.)?memory_terms\b|fts5: .*\"memory_terms\"")
 _VALUES = re.compile(r" in (\w+)(?:\.\w+)?$")
 _VECTORS = re.compile(r"vectors_(\d+)(?:_\w+)?")
 # What can be emptied and filled again from the memories.

@@ -85,11 +85,16 @@ class Rebuilder:
                     f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM {parent} o WHERE o.id = {table}.{column})"
                 )
                 self._count("rows removed that belonged to nothing", conn.changes())
-            conn.execute("DELETE FROM entities WHERE id NOT IN (SELECT entity_id FROM memory_entities)")
-            self._count("rows removed that belonged to nothing", conn.changes())
             for memory_id in senseless_uses(conn):
                 conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
                 self._count("uses removed", 1)
+
+    def idle(self) -> None:
+        """Forget entities that no memory mentions, once the memories are linked to theirs."""
+        if self._faults.strays:
+            with self._data.write() as conn:
+                conn.execute("DELETE FROM entities WHERE id NOT IN (SELECT entity_id FROM memory_entities)")
+                self._count("rows removed that belonged to nothing", conn.changes())
 
     def sequences(self) -> None:
         """Have new ids begin above all that there are."""

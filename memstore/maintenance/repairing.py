@@ -106,6 +106,7 @@ def _rebuild(
             "the known terms": rebuilder.terms,
             "the entities": rebuilder.names,
             "what is made of the memories": lambda: rebuilder.memories(progress),
+            "the entities of no memory": rebuilder.idle,
             "the vectors": lambda: _vectors(data, faults, made, notes),
             "the counts": rebuilder.counts,
         }
