@@ -14,6 +14,7 @@ from memstore.errors import (
     NotFoundError,
     ReadOnlyError,
     RerankerError,
+    SecretWarning,
     SignalUnavailableError,
     StorageError,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Reranker",
     "RerankerError",
     "SearchResult",
+    "SecretWarning",
     "SignalScore",
     "SignalUnavailableError",
     "Space",

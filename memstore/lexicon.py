@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 import apsw
 
 from memstore.analysis import Word, term, word_of
-from memstore.database import Database, all_rows
+from memstore.database import Database, all_rows, one_value
 
 _MOST_IN_MEMORY = 200_000
+# In `meta`: how often words were taken out of the file, so that a process that had put some there knows of it.
+_DROPPED = "words_dropped"
 
 
 class Lexicon:
@@ -19,6 +21,7 @@ class Lexicon:
         self._languages = languages
         self._known: dict[str, Word] = {}
         self._kept: set[str] = set()
+        self._dropped: str | None = None
 
     def lookup(self, spellings: Iterable[str]) -> Mapping[str, Word]:
         """Return what is known of spellings: from the file, else from the stemmers."""
@@ -55,6 +58,9 @@ class Lexicon:
 
     def keep(self, conn: apsw.Connection, spellings: Iterable[str]) -> set[str]:
         """Write what is known of the words of memories into the file; return those that were new to it."""
+        dropped = one_value(conn, "SELECT value FROM meta WHERE key = ?", (_DROPPED,))
+        if dropped != self._dropped:
+            self._dropped, self._kept = dropped, set()
         new = {one for one in spellings if one not in self._kept}
         known = self.lookup(new)
         conn.executemany(
@@ -93,3 +99,13 @@ class Lexicon:
             if plain is not None:
                 found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
         return {one: found[one] for one in spellings & found.keys()}
+
+
+def drop_unheld(conn: apsw.Connection) -> None:
+    """Take the words that no memory holds any more out of the file."""
+    conn.execute("DELETE FROM stems WHERE word NOT IN (SELECT term FROM memory_terms_count WHERE col = 'terms')")
+    if conn.changes():
+        conn.execute(
+            "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1",
+            (_DROPPED,),
+        )

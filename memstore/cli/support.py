@@ -3,6 +3,7 @@
 import functools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ def file_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def placed(db: Path | None, embedder: str, as_json: bool, quiet: bool, **rest: Any) -> Any:
-        return command(Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: notice(str(said), quiet)
+            return command(Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
 
     decorate = with_options(
         click.option(
@@ -112,6 +115,9 @@ field_options = with_options(
 )
 
 
+mask_option = click.option(
+    "--mask-secrets", is_flag=True, help="Replace what has the shape of a key or token before it is stored."
+)
 embed_option = click.option(
     "--embed",
     type=click.Choice(EMBED),

@@ -6,6 +6,7 @@ from memstore.database.file import Database
 from memstore.database.paths import sqlite_version
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, schema
 from memstore.database.statements import all_rows, fts5_string, one_value
+from memstore.database.wiping import empty_log, finished, overwriting, rewrite, unfinished
 
 __all__ = [
     "APPLICATION_ID",
@@ -15,8 +16,13 @@ __all__ = [
     "all_rows",
     "automatic_backups",
     "automatic_name",
+    "empty_log",
+    "finished",
     "fts5_string",
     "one_value",
+    "overwriting",
+    "rewrite",
     "schema",
     "sqlite_version",
+    "unfinished",
 ]
