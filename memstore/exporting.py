@@ -4,6 +4,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeAlias
@@ -75,7 +76,9 @@ def markdown(
         return len(inside.written)
     except BaseException as error:
         if made:
-            target.rmdir()
+            # Should anyone else have put something into it, it stays.
+            with suppress(OSError):
+                target.rmdir()
         if isinstance(error, OSError):
             raise StorageError(f"{target} can't be written: {error.strerror}; nothing was exported.") from error
         raise

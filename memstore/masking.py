@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 # As their services document them: a prefix of their own and a length, so that prose is hardly ever taken for one.
@@ -77,14 +77,22 @@ def masked_values(value: Any) -> Any:
     return [masked_values(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def secret_in(texts: Iterable[str]) -> str | None:
-    """Return the kind of a secret that stands in one of some texts; None where none does."""
-    for text in texts:
+def secret_in(value: Any) -> str | None:
+    """Return the kind of a secret that stands in a text of a JSON value; None where none does."""
+    for text in _texts(value):
         if any(mark in text for mark in _MARKS):
             for found in _SECRET.finditer(text):
                 if not _is_example(found):
                     return _kind(found)
     return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
 
 
 def _replaced(text: str, mask: Callable[[str, str], str]) -> str:

@@ -10,7 +10,7 @@ import apsw
 
 from memstore import entities, keyword, memories, passages, semantic, threads
 from memstore.analysis import Analyser
-from memstore.checks import now
+from memstore.checks import decoded, now
 from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
 from memstore.errors import SecretWarning
@@ -204,7 +204,7 @@ class Writer:
         for plan in plans if not self._told_of_secret else ():
             before, row = plan.before, plan.after
             if before is None or (before.text, before.metadata) != (row.text, row.metadata):
-                kind = secret_in((row.text, row.metadata))
+                kind = secret_in((row.text, decoded(row.metadata)))
                 if kind is not None:
                     return row, kind
         return None
