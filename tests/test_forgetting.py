@@ -13,7 +13,8 @@ from conftest import FakeEmbedder
 
 from memstore import MemoryStore, NewMemory
 from memstore.database import Database, automatic_name, file
-from memstore.errors import BusyError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
+from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
+from memstore.maintenance import scrubbing
 
 PAST = datetime.now(UTC) - timedelta(hours=1)
 # Each begins like nothing else: of a term the keyword index writes only what the one before it does not begin with.
@@ -164,6 +165,20 @@ def test_what_an_older_library_left_of_vectors_is_overwritten(path, fake):
     fake.maintenance.purge(secure=True)
     assert traces(path.parent, vector) == set()
     assert np.array_equal(vector_of(fake, kept.id), other)
+
+
+@pytest.mark.parametrize("column", ["validity", "vectors"])
+def test_damaged_vectors_are_told_of(fake, column):
+    """Where a table of vectors is not as the library makes it, that is an error, and the file keeps its note."""
+    kept = fake.add("kept").id
+    table = "vectors_1_chunks" if column == "validity" else "vectors_1_vector_chunks00"
+    with fake._database.write() as conn:
+        conn.execute(f"UPDATE {table} SET {column} = CAST(substr({column}, 1, 8) AS BLOB)")
+    with pytest.raises(DamagedStoreError, match="traces of it may be left: the vectors of fake are damaged"):
+        fake.maintenance.purge(secure=True)
+    with fake._database.read() as conn:
+        assert scrubbing.warning(conn) is not None
+    assert fake.get(kept).text == "kept"
 
 
 def test_words_that_come_again_are_learnt_again(words, opened):

@@ -24,6 +24,7 @@ def overwriting(database: Database) -> Iterator[apsw.Connection]:
     with translated(database.path):
         connection = database.connection()
         # https://www.sqlite.org/pragma.html#pragma_secure_delete
+        before = connection.pragma("secure_delete")
         connection.pragma("secure_delete", True)
     try:
         with database.write() as conn:
@@ -31,7 +32,7 @@ def overwriting(database: Database) -> Iterator[apsw.Connection]:
             conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_UNFINISHED, moment))
             yield conn
     finally:
-        connection.pragma("secure_delete", False)
+        connection.pragma("secure_delete", before)
 
 
 def unfinished(conn: apsw.Connection) -> str | None:

@@ -18,7 +18,7 @@ from memstore.database import (
     rewrite,
     unfinished,
 )
-from memstore.errors import EmbedderError, MemstoreError, StorageError
+from memstore.errors import DamagedStoreError, EmbedderError, MemstoreError, StorageError
 from memstore.semantic import StoredSpace
 from memstore.writing import Writer
 
@@ -107,15 +107,19 @@ def _wipe_vectors(conn: apsw.Connection, space: StoredSpace) -> None:
     sqlite-vec before 0.1.7 left the numbers of a deleted vector where they were.
     """
     semantic.reconcile(conn, space)
-    for (chunk,) in all_rows(conn, f"SELECT chunk_id FROM {space.table}_chunks"):
+    for chunk, size in all_rows(conn, f"SELECT chunk_id, size FROM {space.table}_chunks"):
         taken, stored = all_rows(
             conn,
-            f"SELECT c.validity, v.vectors FROM {space.table}_chunks c JOIN {space.table}_vector_chunks00 v"
-            " ON v.rowid = c.chunk_id WHERE c.chunk_id = ?",
+            f"SELECT (SELECT validity FROM {space.table}_chunks WHERE chunk_id = ?1),"
+            f" (SELECT vectors FROM {space.table}_vector_chunks00 WHERE rowid = ?1)",
             (chunk,),
         )[0]
-        places = np.frombuffer(stored, dtype=np.uint8).reshape(-1, 4 * space.dimensions)
-        free = np.unpackbits(np.frombuffer(taken, dtype=np.uint8), bitorder="little")[: len(places)] == 0
+        if len(taken or b"") * 8 != size or len(stored or b"") != 4 * size * space.dimensions:
+            raise DamagedStoreError(
+                f"the vectors of {space.name} are damaged; memstore doctor --repair makes them anew"
+            )
+        places = np.frombuffer(stored, dtype=np.uint8).reshape(size, -1)
+        free = np.unpackbits(np.frombuffer(taken, dtype=np.uint8), bitorder="little") == 0
         if places[free].any():
             kept = np.where(free[:, np.newaxis], np.uint8(0), places).tobytes()
             conn.execute(f"UPDATE {space.table}_vector_chunks00 SET vectors = ? WHERE rowid = ?", (kept, chunk))
