@@ -15,7 +15,18 @@ from memstore import checks, entities, filters, keyword, memories, planning, sem
 from memstore import context as contexts
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
-from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
+from memstore.database import (
+    DURABILITIES,
+    JOURNALS,
+    SCHEMA_VERSION,
+    Database,
+    Durability,
+    Journal,
+    Key,
+    all_rows,
+    one_value,
+    sqlite_version,
+)
 from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
@@ -89,10 +100,24 @@ class MemoryStore:
     cross-encoder that is on disk, else late interaction. It is loaded at the first search that asks for it.
     `ranking` is how keywords are ranked while the store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A
     `recogniser` gives the name and kind of each entity in a text, beside those found without it. One store object
-    serves many threads; close it, or use it in a `with`.
+    serves many threads; close it, or use it in a `with`. A forked child can use it too, unless the fork happened in the
+    middle of a transaction.
+
+    `durability` is what a power failure may take. `"normal"`: the last commits, whole and the latest first; the file is
+    never damaged. `"full"`: nothing that a call has acknowledged; each commit waits for the disk. A process that is
+    killed loses nothing that was acknowledged either way. `journal` is how a commit is kept: `"auto"`, a write-ahead
+    log, or a rollback journal with one warning where the disk refuses that; `"wal"`, or an error; `"delete"`, a rollback
+    journal, for a network drive that only seems to have the locks that a log needs: the file keeps that choice, until
+    `"wal"` is asked for. Without a log readers wait for writers. What several machines open at once over a network is
+    only as safe as the locks of that drive.
+
+    `key` encrypts the whole file: a str, bytes, or a function that returns one and is asked once. It needs the
+    encrypting build of the driver (`pip uninstall -y apsw && pip install --force-reinstall apsw-sqlite3mc`). A file has
+    its key from the start; who loses it has lost the file.
 
     Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
-    `NewerSchemaError`, `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing).
+    `NewerSchemaError`, `EncryptionError` (a key that does not fit, a driver that can't encrypt), `BusyError`,
+    `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing, an empty key).
     """
 
     def __init__(
@@ -103,6 +128,9 @@ class MemoryStore:
         reranker: str | Reranker | None = None,
         languages: Sequence[str] = LANGUAGES,
         read_only: bool = False,
+        durability: Durability = "normal",
+        journal: Journal = "auto",
+        key: Key | None = None,
         ranking: Ranking | str = "bm25",
         recogniser: Recogniser | None = None,
         model_wait: float = 10.0,
@@ -111,7 +139,13 @@ class MemoryStore:
         self._ranking = ranking_of(ranking)
         if recogniser is not None and not callable(recogniser):
             raise InvalidInputError(f"recogniser is {type(recogniser).__name__}; give a function of a text.")
-        self._database = Database(path, read_only=read_only)
+        self._database = Database(
+            path,
+            read_only=read_only,
+            durability=cast(Durability, checks.one_of("durability", durability, DURABILITIES)),
+            journal=cast(Journal, checks.one_of("journal", journal, JOURNALS)),
+            key=key,
+        )
         try:
             agreed = self._agreed_languages(wanted)
             lexicon = Lexicon(self._database, agreed)

@@ -293,7 +293,14 @@ def demo(place: Place, all_topics: bool) -> None:
     if place.as_json:
         raise click.UsageError("demo has no JSON; search --json on a file of your own does.")
     with progress_bar(place.quiet) as progress:
-        run(place.db, embedder=place.embedder, all_topics=all_topics, progress=progress, say=click.echo)
+        run(
+            place.db,
+            embedder=place.embedder,
+            key=place.key,
+            all_topics=all_topics,
+            progress=progress,
+            say=click.echo,
+        )
 
 
 @cli.command()
