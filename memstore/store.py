@@ -106,10 +106,10 @@ class MemoryStore:
     `durability` is what a power failure may take. `"normal"`: the last commits, whole and the latest first; the file is
     never damaged. `"full"`: nothing that a call has acknowledged; each commit waits for the disk. A process that is
     killed loses nothing that was acknowledged either way. `journal` is how a commit is kept: `"auto"`, a write-ahead
-    log, or a rollback journal with one warning where the disk refuses that; `"wal"`, or an error; `"delete"`, a rollback
-    journal, for a network drive that only seems to have the locks that a log needs: the file keeps that choice, until
-    `"wal"` is asked for. Without a log readers wait for writers. What several machines open at once over a network is
-    only as safe as the locks of that drive.
+    log, or a rollback journal with one warning where the disk refuses that; `"wal"`, or an error; `"delete"`, a
+    rollback journal, for a network drive that only seems to have the locks that a log needs: the file keeps that
+    choice, until `"wal"` is asked for. Without a log readers wait for writers. What several machines open at once over
+    a network is only as safe as the locks of that drive.
 
     `key` encrypts the whole file: a str, bytes, or a function that returns one and is asked once. It needs the
     encrypting build of the driver (`pip uninstall -y apsw && pip install --force-reinstall apsw-sqlite3mc`). A file has

@@ -59,7 +59,7 @@ def _said(path: Path, error: apsw.Error) -> MemstoreError:
         case apsw.CorruptError() | apsw.FormatError():
             return _damaged(path, str(error))
         case apsw.ReadOnlyError():
-            return ReadOnlyError(f"{name} can't be changed: the disk or its permissions make it read-only.")
+            return ReadOnlyError(f"{name} can't be changed: it is read-only; check the disk and the permissions.")
         case apsw.FullError():
             return StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.")
         case apsw.CantOpenError():

@@ -15,6 +15,8 @@ import weakref
 from pathlib import Path
 from typing import Any, Protocol
 
+import apsw
+
 from memstore.database import faults
 from memstore.errors import StorageError
 
@@ -47,8 +49,9 @@ def inherit(path: Path, handles: list[Any]) -> None:
     with contextlib.suppress(OSError):
         found = path.stat()
         _inherited.add((found.st_dev, found.st_ino))
-    for one in handles:
-        # What is referred to once more than anything knows is not closed when the interpreter ends.
+    # What is referred to once more than anything knows is not closed when the interpreter ends; the driver's module
+    # would close what it knows to be open.
+    for one in (apsw, *handles):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
 
