@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 
-import apsw
-
-from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
+from memstore import checks, entities, filters, keyword, memories, planning, semantic, staleness, transfer
 from memstore import context as contexts
-from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
+from memstore.analysis import LANGUAGES, Analyser
 from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
 from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
 from memstore.embedding import Given
@@ -113,8 +111,8 @@ class MemoryStore:
             raise InvalidInputError(f"recogniser is {type(recogniser).__name__}; give a function of a text.")
         self._database = Database(path, read_only=read_only)
         try:
-            agreed = self._agreed_languages(wanted)
-            lexicon = Lexicon(self._database, agreed)
+            lexicon = Lexicon(self._database)
+            agreed = staleness.agreed(self._database, wanted)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
             second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
@@ -646,6 +644,7 @@ class MemoryStore:
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
         with self._database.read() as conn:
+            staleness.agree(conn, self._analyser)
             words = self._analyser.query(_UNSTORABLE.sub(" ", query))
             wanted = keyword.ask(conn, words, self._ranking, "").terms
             numbers = keyword.numbers(conn, wanted)
@@ -659,6 +658,8 @@ class MemoryStore:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
         with self._database.read() as conn:
             moment = checks.now()
+            staleness.agree(conn, self._analyser)
+            stale = staleness.count(conn, staleness.stale(conn, self._analyser).all)
             expired = one_value(conn, "SELECT count(*) FROM memories WHERE expires_at <= ?", (moment,))
             by_namespace = all_rows(
                 conn,
@@ -682,6 +683,7 @@ class MemoryStore:
             expired=expired,
             namespaces=dict(by_namespace),
             pending=unplaced + sum(space.pending for space in spaces),
+            stale=stale,
             spaces=spaces,
             embedder=self.spaces.describe(),
         )
@@ -748,28 +750,6 @@ class MemoryStore:
     def _spaces(self) -> builtins.list[StoredSpace]:
         with self._database.read() as conn:
             return semantic.spaces(conn)
-
-    def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the file's languages; a new file takes those wanted."""
-
-        def kept(conn: apsw.Connection) -> tuple[str, ...]:
-            return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
-
-        with self._database.read() as conn:
-            stored = kept(conn)
-        if not stored and not self._database.read_only:
-            with self._database.write() as conn:
-                stored = kept(conn)
-                if not stored:
-                    rows = [("languages", " ".join(wanted)), ("analyser", str(ANALYSER_VERSION))]
-                    conn.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
-                    stored = wanted
-        if wanted not in (stored, LANGUAGES):
-            raise InvalidInputError(
-                f"{self._database.path.name} was made for the languages {', '.join(stored)}, not {', '.join(wanted)};"
-                " leave languages out, or export the memories and import them into a new file."
-            )
-        return stored or wanted
 
 
 def _masked(new: NewMemory) -> NewMemory:

@@ -3,6 +3,7 @@
 import functools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,7 +135,12 @@ def opened(
         db = folder / "memory.db"
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        store = MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
+    for one in told:
+        notice(str(one.message), place.quiet)
+    return store
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

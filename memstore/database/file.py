@@ -13,16 +13,10 @@ import apsw
 
 from memstore.database.extension import find_extension
 from memstore.database.faults import BUSY_SECONDS, translated
+from memstore.database.migrations import require_schema
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
-from memstore.errors import (
-    DamagedStoreError,
-    MemstoreError,
-    NewerSchemaError,
-    NotAStoreError,
-    ReadOnlyError,
-    StorageError,
-)
+from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
 
 
 class Database:
@@ -191,20 +185,7 @@ class Database:
             raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
 
     def _check_schema(self, connection: apsw.Connection) -> None:
-        try:
-            version = int(connection.execute("SELECT value FROM meta WHERE key = 'schema'").get)
-        except (apsw.SQLError, TypeError, ValueError) as error:
-            raise DamagedStoreError(f"{self.path} does not say which schema it has; restore a backup of it.") from error
-        if version < SCHEMA_VERSION:
-            raise NotAStoreError(
-                f"{self.path} has schema {version}, from before the first release; export it with the memstore that"
-                " made it and import that here. The file was not changed."
-            )
-        if version > SCHEMA_VERSION:
-            raise NewerSchemaError(
-                f"{self.path} has schema {version} and this memstore knows schemas up to {SCHEMA_VERSION}; "
-                "upgrade memstore. The file was not changed."
-            )
+        require_schema(connection, self.path, self.read_only_reason)
 
     def _create(self, connection: apsw.Connection) -> None:
         self._begin_immediate(connection)
