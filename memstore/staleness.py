@@ -39,10 +39,10 @@ class Stale:
         if self.ours:
             yield (
                 "some memories were analysed by an earlier memstore or in other languages, and words may miss them;"
-                " memstore reindex analyses them anew"
+                " memstore reindex analyses them anew."
             )
         if self.beyond:
-            yield "some memories were analysed by a later memstore, and words may miss them here; upgrade memstore"
+            yield "some memories were analysed by a later memstore, and words may miss them here; upgrade memstore."
 
 
 def stale(conn: apsw.Connection, analyser: Analyser) -> Stale:

@@ -80,7 +80,8 @@ class MemoryStore:
     `Embedder`, or a list of these. It makes the first space of a new file, and serves the spaces of a file that it
     has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
     says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
-    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with.
+    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with, until
+    `maintenance.reindex` gives it others.
     `reranker` is the second stage of a search that asks for one: `"fastembed:NAME"` or `"fastembed:FOLDER"`, a
     cross-encoder on disk, `"late-interaction"`, by the token vectors of a fastembed model that the file has a space of
     or that is on disk, `"late-interaction:FOLDER"`, or an object with the methods of `Reranker`. None is the first
@@ -89,8 +90,11 @@ class MemoryStore:
     `recogniser` gives the name and kind of each entity in a text, beside those found without it. One store object
     serves many threads; close it, or use it in a `with`.
 
-    Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
-    `NewerSchemaError`, `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing).
+    A file of an earlier schema is brought to this one when it is opened, in one transaction; a copy of it as it was is
+    made beside it first, and a warning says where. Raises `NotAStoreError` (a folder, another kind of file, a folder
+    that does not exist), `DamagedStoreError`, `NewerSchemaError`, `StorageError` (no copy could be made),
+    `ReadOnlyError` (of an earlier schema, and can't be written), `InvalidInputError` (languages, embedder, ranking or
+    recogniser that mean nothing).
     """
 
     def __init__(

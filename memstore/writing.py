@@ -26,9 +26,9 @@ MOST_EMBEDDED_AT_ONCE = 128
 _BATCH_MEMORIES = 64
 _BATCH_CHARACTERS = 40_000
 _MOST_PURGED = 100
-# What each write takes along of what is stale, in memories and in bytes of text: some hundredths of a second.
-_STEP = 16
-_STEP_BYTES = 16_000
+# What each write takes along of what is stale, in memories and in bytes of text: about a hundredth of a second.
+_STEP = 8
+_STEP_BYTES = 8_000
 
 
 class _TakenBack(Exception):

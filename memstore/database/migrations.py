@@ -186,7 +186,7 @@ def _faults(path: Path) -> str:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{path.as_uri()}?immutable=1", flags=flags)) as conn:
         found = str(conn.pragma("quick_check", 1))
-    return "" if found == "ok" else found
+    return "" if found == "ok" else " ".join(found.split())
 
 
 def _keep_name(path: Path) -> None:
