@@ -306,7 +306,7 @@ def run_killed(path: Path, preparation: str) -> None:
         "last = migrations.Migration(name='', why='', step=kill)\n"
         "steps = migrations.MIGRATIONS\n"
         "migrations.MIGRATIONS = {**steps, SCHEMA_VERSION: (*steps[SCHEMA_VERSION], last)}",
-        "copy = migrations._copy\nmigrations._copy = lambda path, target: (copy(path, target), kill())",
+        "copy = migrations._copy\nmigrations._copy = lambda *given: (copy(*given), kill())",
         "migrations._keep_name = kill",
         "warnings.warn = kill",
     ],

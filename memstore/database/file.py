@@ -185,7 +185,7 @@ class Database:
             raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
 
     def _check_schema(self, connection: apsw.Connection) -> None:
-        require_schema(connection, self.path, self.read_only_reason)
+        require_schema(connection, self.path, self.read_only_reason, apsw.Connection)
 
     def _create(self, connection: apsw.Connection) -> None:
         self._begin_immediate(connection)

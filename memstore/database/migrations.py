@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import apsw
 
@@ -31,6 +32,10 @@ _FILE_ANALYSER = (
     "coalesce((SELECT a.value || ' ' || l.value FROM meta a, meta l"
     " WHERE a.key = 'analyser' AND l.key = 'languages'), '')"
 )
+
+
+# What opens a connection to a file, or to a copy of it, by the name and the flags that SQLite is given.
+Connect: TypeAlias = Callable[[str, int], apsw.Connection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,7 @@ MIGRATIONS: Mapping[int, tuple[Migration, ...]] = {
 }
 
 
-def require_schema(connection: apsw.Connection, path: Path, read_only_reason: str | None) -> None:
+def require_schema(connection: apsw.Connection, path: Path, read_only_reason: str | None, connect: Connect) -> None:
     """Bring a file to this schema if it has an earlier one; a copy of it as it was is made first, and told of.
 
     Raises `NewerSchemaError` on a later schema, `NotAStoreError` on one from before the first release,
@@ -87,7 +92,7 @@ def require_schema(connection: apsw.Connection, path: Path, read_only_reason: st
             f"{path} has schema {version}, which this memstore brings to {SCHEMA_VERSION} before it reads it, and"
             f" {read_only_reason}; open it, or a copy of it, once for writing."
         )
-    _migrate(connection, path)
+    _migrate(connection, path, connect)
 
 
 def _known_version(connection: apsw.Connection, path: Path) -> int:
@@ -106,7 +111,7 @@ def _known_version(connection: apsw.Connection, path: Path) -> int:
     return version
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
+def _migrate(connection: apsw.Connection, path: Path, connect: Connect) -> None:
     backup: Path | None = None
     # No one writes from here on, so that the copy is what the steps begin with.
     connection.execute("BEGIN IMMEDIATE")
@@ -114,7 +119,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         # Another process may have been faster.
         version = _known_version(connection, path)
         if version < SCHEMA_VERSION:
-            backup = _backed_up(path, version)
+            backup = _backed_up(path, version, connect)
         for number in range(version, SCHEMA_VERSION):
             for migration in MIGRATIONS[number + 1]:
                 if isinstance(migration.step, str):
@@ -138,7 +143,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-def _backed_up(path: Path, version: int) -> Path:
+def _backed_up(path: Path, version: int, connect: Connect) -> Path:
     """Return a verified copy of a file that is locked for writing, readable by its owner alone."""
     target = automatic_name(path, f"{_REASON}-{version}")
     made = unfinished(target)
@@ -149,8 +154,8 @@ def _backed_up(path: Path, version: int) -> Path:
         try:
             create_private(made)
             with translated(made):
-                _copy(path, made)
-                faults = _faults(made)
+                _copy(path, made, connect)
+                faults = _faults(made, connect)
             if not faults:
                 os.replace(made, target)
                 _keep_name(target)
@@ -169,10 +174,10 @@ def _backed_up(path: Path, version: int) -> Path:
     return target
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy(path: Path, target: Path, connect: Connect) -> None:
     with (
-        closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as source,
-        closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as copied,
+        closing(connect(str(path), apsw.SQLITE_OPEN_READONLY)) as source,
+        closing(connect(str(target), apsw.SQLITE_OPEN_READWRITE)) as copied,
     ):
         source.set_busy_timeout(int(BUSY_SECONDS * 1000))
         with copied.backup("main", source, "main") as backup:
@@ -180,12 +185,15 @@ def _copy(path: Path, target: Path) -> None:
                 backup.step()
 
 
-def _faults(path: Path) -> str:
+def _faults(path: Path, connect: Connect) -> str:
     """Return what SQLite has against a copy; nothing when it is sound."""
     # It is asked without a log beside it, which a plain connection would make.
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    with closing(apsw.Connection(f"{path.as_uri()}?immutable=1", flags=flags)) as conn:
-        found = str(conn.pragma("quick_check", 1))
+    try:
+        with closing(connect(f"{path.as_uri()}?immutable=1", flags)) as conn:
+            found = str(conn.pragma("quick_check", 1))
+    except apsw.CorruptError as error:
+        found = str(error)
     return "" if found == "ok" else " ".join(found.split())
 
 
