@@ -13,6 +13,7 @@ from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
 from memstore.cli.models import models
+from memstore.cli.reindexing import reindex
 from memstore.cli.searching import recall, search
 from memstore.cli.support import (
     Place,
@@ -326,6 +327,7 @@ cli.add_command(evaluate)
 cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(recall)
+cli.add_command(reindex)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")
