@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import apsw
 
 from memstore.analysis import Word, stamp, term, word_of
-from memstore.database import Database, all_rows
+from memstore.database import Database, all_rows, one_value
 
 _MOST_IN_MEMORY = 200_000
+# In `meta`: how often words were taken out of the file, so that a process that had put some there knows of it.
+_DROPPED = "words_dropped"
 
 
 class Lexicon:
@@ -60,6 +62,9 @@ class Lexicon:
         What an earlier analysis said of them is replaced, what a later one said stays.
         """
         words = self._of(languages)
+        dropped = one_value(conn, "SELECT value FROM meta WHERE key = ?", (_DROPPED,))
+        if dropped != words.dropped:
+            words.dropped, words.kept = dropped, set()
         new = {one for one in spellings if one not in words.kept}
         conn.executemany(
             "INSERT INTO stems (word, stems, folded, folded_stems, analyser) VALUES (?, ?, ?, ?, ?)"
@@ -122,8 +127,19 @@ class _Words:
     made: str
     known: dict[str, Word] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    dropped: str | None = None
 
 
 def _version(row: str = "") -> str:
     """Return the SQL of the version of the analyser that made a row: the number that its name begins with."""
     return f"CAST({row}analyser AS INTEGER)"
+
+
+def drop_unheld(conn: apsw.Connection) -> None:
+    """Take the words that no memory holds any more out of the file."""
+    conn.execute("DELETE FROM stems WHERE word NOT IN (SELECT term FROM memory_terms_count WHERE col = 'terms')")
+    if conn.changes():
+        conn.execute(
+            "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1",
+            (_DROPPED,),
+        )

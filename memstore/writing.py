@@ -1,22 +1,25 @@
 """The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import apsw
 
 from memstore import entities, keyword, memories, passages, semantic, staleness, threads
 from memstore.analysis import Analyser, stamp
-from memstore.checks import now
-from memstore.database import Database
+from memstore.checks import decoded, now
+from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
-from memstore.errors import MemstoreError
+from memstore.errors import MemstoreError, SecretWarning
 from memstore.filling import Filler
 from memstore.lexicon import Lexicon
 from memstore.making import MadeOf, Span
+from memstore.masking import secret_in
 from memstore.memories import Row
-from memstore.planning import Planner, Write, same_names
+from memstore.planning import Plan, Planner, Write, same_names
 from memstore.records import Entity, Memory, Outcome
 from memstore.semantic import Made, StoredSpace
 
@@ -68,6 +71,7 @@ class Writer:
         self._recogniser = recogniser
         # Up to which stale memory the steps have come: one that can't be analysed does not hold up the rest.
         self._stepped = 0
+        self._told_of_secret = False
 
     def check(self, writes: Sequence[Write]) -> None:
         """Raise what the file itself has against one of the writes, each after those before it; nothing is changed."""
@@ -106,9 +110,9 @@ class Writer:
         latest = {memory.id: memory for memory in done}
         return [dataclasses.replace(latest[memory.id], outcome=memory.outcome) for memory in done]
 
-    def delete(self, ids: Sequence[int]) -> int:
-        """Take memories out of every table; return how many there were."""
-        with self._database.write() as conn:
+    def delete(self, ids: Sequence[int], *, secure: bool = False) -> int:
+        """Take memories out of every table; return how many there were. `secure` overwrites them there."""
+        with self._deleting(secure) as conn:
             there = [memory_id for memory_id in dict.fromkeys(ids) if memories.get(conn, memory_id) is not None]
             stale = _Stale()
             for memory_id in there:
@@ -178,6 +182,21 @@ class Writer:
             # What is stored is stored, whatever becomes of this: it is told in `stats`.
             return
 
+    def purge(self, *, secure: bool = False) -> int:
+        """Take the memories that have expired out of every table, some at a time; return how many there were."""
+        purged = 0
+        while True:
+            with self._deleting(secure) as conn:
+                stale = _Stale()
+                gone = self._purge(conn, stale)
+                stale.renew(conn)
+            purged += gone
+            if gone < _MOST_PURGED:
+                return purged
+
+    def _deleting(self, secure: bool) -> AbstractContextManager[apsw.Connection]:
+        return overwriting(self._database) if secure else self._database.write()
+
     def _store_batch(self, planners: Sequence[Planner], embed: bool) -> list[Memory]:
         with self._database.read() as conn:
             plans = [plan for plan in (planner(conn, now()) for planner in planners) if plan.outcome != "unchanged"]
@@ -188,6 +207,7 @@ class Writer:
         found = {
             plan.after.body: found_in(plan.after, known, self._recogniser) for plan in plans if not plan.changes_body
         }
+        secret = self._secret(plans)
         spans = [span for row in rows for span in _spans(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
         vectors = self._filler.prepare(spans, embed=embed)
         done: list[tuple[int, Outcome]] = []
@@ -248,16 +268,42 @@ class Writer:
             stale.renew(conn)
             written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
         words.kept(self._lexicon)
+        if secret is not None:
+            self._tell(secret, written)
         if unprepared and embed:
             self._filler.catch_up(unprepared)
             with self._database.read() as conn:
                 written |= memories.read(conn, unprepared)
         return [dataclasses.replace(written[memory_id], outcome=outcome) for memory_id, outcome in done]
 
-    def _purge(self, conn: apsw.Connection, stale: "_Stale") -> None:
+    def _secret(self, plans: Sequence[Plan]) -> tuple[Row, str] | None:
+        """Return the first row that would newly hold what has the shape of a secret, and its kind; once told, none."""
+        for plan in plans if not self._told_of_secret else ():
+            before, row = plan.before, plan.after
+            if before is None or (before.text, before.metadata) != (row.text, row.metadata):
+                kind = secret_in((row.text, decoded(row.metadata)))
+                if kind is not None:
+                    return row, kind
+        return None
+
+    def _tell(self, secret: tuple[Row, str], written: Mapping[int, Memory]) -> None:
+        self._told_of_secret = True
+        row, kind = secret
+        where = next((f"memory {one.id}" for one in written.values() if one.text == row.text), "a memory")
+        warnings.warn(
+            f"{where} holds what has the shape of a {kind}, stored as it was given. mask_secrets=True (--mask-secrets)"
+            " masks such texts before they are stored; delete(…, secure=True) (memstore forget --secure) takes a memory"
+            " out without a trace. This is said once.",
+            SecretWarning,
+            stacklevel=2,
+        )
+
+    def _purge(self, conn: apsw.Connection, stale: "_Stale") -> int:
         """Take some of the memories that have expired out: a write is the occasion, a search must not pay for them."""
-        for memory_id in memories.expired_ids(conn, now(), _MOST_PURGED):
+        gone = memories.expired_ids(conn, now(), _MOST_PURGED)
+        for memory_id in gone:
             self._remove(conn, memory_id, stale)
+        return len(gone)
 
     def _index(
         self,

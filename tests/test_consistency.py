@@ -430,10 +430,10 @@ class Store(RuleBasedStateMachine):
         self.expected[newer.id] = after
         assert memory.outcome == ("unchanged" if after == newer else "updated")
 
-    @rule(data=st.data())
-    def delete(self, data):
+    @rule(data=st.data(), secure=st.sampled_from([False, False, True]))
+    def delete(self, data, secure):
         wanted = data.draw(st.lists(st.sampled_from([*sorted(self.expected), self.last + 1]), max_size=3))
-        assert self.store.delete(wanted) == len(self.expected.keys() & wanted)
+        assert self.store.delete(wanted, secure=secure) == len(self.expected.keys() & wanted)
         for one in wanted:
             gone = self.expected.pop(one, None)
             if gone is not None and gone.replaces is not None:

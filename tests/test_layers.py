@@ -30,7 +30,7 @@ LAYERS = [
     {"gathering", "terms"},
     {"rereading"},
     {"searching"},
-    {"context", "maintenance", "transfer"},
+    {"context", "exporting", "maintenance", "transfer"},
     {"store", "render"},
     {"demo"},
     {"cli"},

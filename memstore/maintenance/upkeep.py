@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+from memstore import checks
 from memstore.analysis import Analyser
 from memstore.database import Database
 from memstore.entities import Recogniser
 from memstore.lexicon import Lexicon
+from memstore.maintenance import scrubbing
 from memstore.maintenance.reindexing import reindex
 from memstore.spaces import Spaces
 from memstore.writing import Writer
@@ -44,3 +46,11 @@ class Maintenance:
         after all others.
         """
         return reindex(self._database, self._analyser, self._writer, languages, progress)
+
+    def purge(self, *, secure: bool = False) -> int:
+        """Delete all memories that have expired, and return how many; each write takes out only some of them.
+
+        `secure` leaves in the file, and beside it, no trace of these nor of whatever was deleted or changed before, and
+        ends a secure deletion that did not come to its end (see `delete` of the store, which says what that takes).
+        """
+        return scrubbing.purge(self._database, self._writer, secure=checks.flag("secure", secure))
