@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 
-import apsw
-
-from memstore import checks, entities, exporting, filters, keyword, memories, planning, semantic, transfer
+from memstore import checks, entities, exporting, filters, keyword, memories, planning, semantic, staleness, transfer
 from memstore import context as contexts
-from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
+from memstore.analysis import LANGUAGES, Analyser
 from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
-from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
+from memstore.database import (
+    DURABILITIES,
+    JOURNALS,
+    SCHEMA_VERSION,
+    Database,
+    Durability,
+    Journal,
+    Key,
+    all_rows,
+    one_value,
+    sqlite_version,
+)
 from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
@@ -83,17 +92,34 @@ class MemoryStore:
     `Embedder`, or a list of these. It makes the first space of a new file, and serves the spaces of a file that it
     has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
     says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
-    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with.
+    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with, until
+    `maintenance.reindex` gives it others.
     `reranker` is the second stage of a search that asks for one: `"fastembed:NAME"` or `"fastembed:FOLDER"`, a
     cross-encoder on disk, `"late-interaction"`, by the token vectors of a fastembed model that the file has a space of
     or that is on disk, `"late-interaction:FOLDER"`, or an object with the methods of `Reranker`. None is the first
     cross-encoder that is on disk, else late interaction. It is loaded at the first search that asks for it.
     `ranking` is how keywords are ranked while the store is open: `BM25(k1=…, b=…)`, `"bm25"` or `"tf-idf"`. A
     `recogniser` gives the name and kind of each entity in a text, beside those found without it. One store object
-    serves many threads; close it, or use it in a `with`.
+    serves many threads; close it, or use it in a `with`. A forked child can use it too, unless the fork happened in the
+    middle of a transaction.
 
-    Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
-    `NewerSchemaError`, `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing).
+    `durability` is what a power failure may take. `"normal"`: the last commits, whole and the latest first; the file is
+    never damaged. `"full"`: nothing that a call has acknowledged; each commit waits for the disk. A process that is
+    killed loses nothing that was acknowledged either way. `journal` is how a commit is kept: `"auto"`, a write-ahead
+    log, or a rollback journal with one warning where the disk refuses that; `"wal"`, or an error; `"delete"`, a
+    rollback journal, for a network drive that only seems to have the locks that a log needs: the file keeps that
+    choice, until `"wal"` is asked for. Without a log readers wait for writers. What several machines open at once over
+    a network is only as safe as the locks of that drive.
+
+    `key` encrypts the whole file: a str, bytes, or a function that returns one and is asked once. It needs the
+    encrypting build of the driver (`pip uninstall -y apsw && pip install --force-reinstall apsw-sqlite3mc`). A file has
+    its key from the start; who loses it has lost the file.
+
+    A file of an earlier schema is brought to this one when it is opened, in one transaction; a copy of it as it was is
+    made beside it first, and a warning says where. Raises `NotAStoreError` (a folder, another kind of file, a folder
+    that does not exist), `DamagedStoreError`, `NewerSchemaError`, `EncryptionError` (a key that does not fit, a driver
+    that can't encrypt), `BusyError`, `StorageError` (no copy could be made), `ReadOnlyError` (of an earlier schema, and
+    can't be written), `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing, an empty key).
     """
 
     def __init__(
@@ -104,6 +130,9 @@ class MemoryStore:
         reranker: str | Reranker | None = None,
         languages: Sequence[str] = LANGUAGES,
         read_only: bool = False,
+        durability: Durability = "normal",
+        journal: Journal = "auto",
+        key: Key | None = None,
         ranking: Ranking | str = "bm25",
         recogniser: Recogniser | None = None,
         model_wait: float = 10.0,
@@ -112,10 +141,16 @@ class MemoryStore:
         self._ranking = ranking_of(ranking)
         if recogniser is not None and not callable(recogniser):
             raise InvalidInputError(f"recogniser is {type(recogniser).__name__}; give a function of a text.")
-        self._database = Database(path, read_only=read_only)
+        self._database = Database(
+            path,
+            read_only=read_only,
+            durability=cast(Durability, checks.one_of("durability", durability, DURABILITIES)),
+            journal=cast(Journal, checks.one_of("journal", journal, JOURNALS)),
+            key=key,
+        )
         try:
-            agreed = self._agreed_languages(wanted)
-            lexicon = Lexicon(self._database, agreed)
+            lexicon = Lexicon(self._database)
+            agreed = staleness.agreed(self._database, wanted)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
             second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
@@ -673,6 +708,7 @@ class MemoryStore:
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
         with self._database.read() as conn:
+            staleness.agree(conn, self._analyser)
             words = self._analyser.query(_UNSTORABLE.sub(" ", query))
             wanted = keyword.ask(conn, words, self._ranking, "").terms
             numbers = keyword.numbers(conn, wanted)
@@ -686,6 +722,8 @@ class MemoryStore:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
         with self._database.read() as conn:
             moment = checks.now()
+            staleness.agree(conn, self._analyser)
+            stale = staleness.count(conn, staleness.stale(conn, self._analyser).all)
             expired = one_value(conn, "SELECT count(*) FROM memories WHERE expires_at <= ?", (moment,))
             by_namespace = all_rows(
                 conn,
@@ -709,6 +747,7 @@ class MemoryStore:
             expired=expired,
             namespaces=dict(by_namespace),
             pending=unplaced + sum(space.pending for space in spaces),
+            stale=stale,
             spaces=spaces,
             embedder=self.spaces.describe(),
         )
@@ -832,28 +871,6 @@ class MemoryStore:
     def _spaces(self) -> builtins.list[StoredSpace]:
         with self._database.read() as conn:
             return semantic.spaces(conn)
-
-    def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the file's languages; a new file takes those wanted."""
-
-        def kept(conn: apsw.Connection) -> tuple[str, ...]:
-            return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
-
-        with self._database.read() as conn:
-            stored = kept(conn)
-        if not stored and not self._database.read_only:
-            with self._database.write() as conn:
-                stored = kept(conn)
-                if not stored:
-                    rows = [("languages", " ".join(wanted)), ("analyser", str(ANALYSER_VERSION))]
-                    conn.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
-                    stored = wanted
-        if wanted not in (stored, LANGUAGES):
-            raise InvalidInputError(
-                f"{self._database.path.name} was made for the languages {', '.join(stored)}, not {', '.join(wanted)};"
-                " leave languages out, or export the memories and import them into a new file."
-            )
-        return stored or wanted
 
 
 def _redaction(redact: Any) -> Redaction | None:

@@ -2,18 +2,18 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import apsw
 
-from memstore import entities, keyword, memories, passages, semantic, threads
-from memstore.analysis import Analyser
+from memstore import entities, keyword, memories, passages, semantic, staleness, threads
+from memstore.analysis import Analyser, stamp
 from memstore.checks import decoded, now
 from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
-from memstore.errors import SecretWarning
+from memstore.errors import MemstoreError, SecretWarning
 from memstore.filling import Filler
 from memstore.lexicon import Lexicon
 from memstore.making import MadeOf, Span
@@ -29,6 +29,9 @@ MOST_EMBEDDED_AT_ONCE = 128
 _BATCH_MEMORIES = 64
 _BATCH_CHARACTERS = 40_000
 _MOST_PURGED = 100
+# What each write takes along of what is stale, in memories and in bytes of text: about a hundredth of a second.
+_STEP = 8
+_STEP_BYTES = 8_000
 
 
 class _TakenBack(Exception):
@@ -37,8 +40,12 @@ class _TakenBack(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """What a body gives before the transaction: terms, entities and the spans of its passages."""
+    """What a body gives before the transaction: terms, entities and the spans of its passages.
 
+    `spoken` are the languages of the store that it was analysed for, `languages` those of the text.
+    """
+
+    spoken: tuple[str, ...]
     languages: tuple[str, ...]
     terms: list[str]
     words: set[str]
@@ -62,6 +69,8 @@ class Writer:
         self._lexicon = lexicon
         self._filler = filler
         self._recogniser = recogniser
+        # Up to which stale memory the steps have come: one that can't be analysed does not hold up the rest.
+        self._stepped = 0
         self._told_of_secret = False
 
     def check(self, writes: Sequence[Write]) -> None:
@@ -87,6 +96,7 @@ class Writer:
 
         A batch that fails leaves the file as it was before that batch; `check` tells before. Without `embed` no model
         is asked, and what is written waits for its vectors; with it, a little of what waited before is embedded too.
+        A little of what is stale is analysed anew in any case.
         """
         self._database.require_writable()
         done: list[Memory] = []
@@ -94,6 +104,7 @@ class Writer:
             done.extend(self._store_batch([write.planner for write in batch], embed))
             if progress is not None:
                 progress(len(done), len(writes))
+        self._step()
         if embed:
             self._filler.step()
         latest = {memory.id: memory for memory in done}
@@ -108,6 +119,68 @@ class Writer:
                 self._remove(conn, memory_id, stale)
             stale.renew(conn)
         return len(there)
+
+    def reanalyse(self, memory_ids: Iterable[int]) -> tuple[int, tuple[int, ...]]:
+        """Make the terms and entities of those of some memories anew that are stale, in one transaction.
+
+        Return how many these were, and those that can't be read. Their passages and vectors stay: they hang on the
+        text alone. Without a recogniser no entity is taken away, since another store's may have found it.
+        """
+        read: dict[int, tuple[Row, _Prepared]] = {}
+        damaged: list[int] = []
+        with self._database.read() as conn:
+            staleness.agree(conn, self._analyser)
+            known = entities.known_terms(conn)
+            for memory_id in memory_ids:
+                try:
+                    row = memories.get(conn, memory_id)
+                    if row is not None:
+                        read[memory_id] = row, self._prepare(row, known)
+                except (TypeError, ValueError):
+                    damaged.append(memory_id)
+        done = 0
+        words = _NewWords()
+        with self._database.write() as conn:
+            stale = _Stale()
+            staleness.agree(conn, self._analyser)
+            learnt = entities.known_terms(conn)
+            for memory_id in staleness.among(conn, staleness.stale(conn, self._analyser).ours, read):
+                before, ready = read[memory_id]
+                row = memories.get(conn, memory_id)
+                if row is None:
+                    continue
+                if row.body != before.body or learnt != known or ready.spoken != self._analyser.languages:
+                    ready = self._prepare(row, learnt)
+                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
+                keyword.index(conn, memory_id, ready.terms, ready.languages, stamp(ready.spoken))
+                names = ready.found if self._recogniser is not None else entities.joined(conn, memory_id, ready.found)
+                entities.index(conn, memory_id, names, entities.given(conn, memory_id))
+                stale.changed(conn, row)
+                done += 1
+            stale.renew(conn)
+            if not staleness.stale(conn, self._analyser).ours:
+                self._lexicon.forget_earlier(conn, self._analyser.stamp)
+        words.kept(self._lexicon)
+        return done, tuple(damaged)
+
+    def _step(self) -> None:
+        """Analyse a few of the stale memories anew, none of them long: the rest is for later writes or `reindex`."""
+        try:
+            with self._database.read() as conn:
+                ours = staleness.stale(conn, self._analyser).ours
+                sizes = staleness.sizes(conn, ours, _STEP, self._stepped) if ours else {}
+            # From the start again when the end was reached.
+            self._stepped = max(sizes, default=0)
+            wanted, filled = list[int](), 0
+            for memory_id, size in sizes.items():
+                if filled + size <= _STEP_BYTES:
+                    wanted.append(memory_id)
+                    filled += size
+            if wanted:
+                self.reanalyse(wanted)
+        except MemstoreError:
+            # What is stored is stored, whatever becomes of this: it is told in `stats`.
+            return
 
     def purge(self, *, secure: bool = False) -> int:
         """Take the memories that have expired out of every table, some at a time; return how many there were."""
@@ -139,11 +212,15 @@ class Writer:
         vectors = self._filler.prepare(spans, embed=embed)
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
-        new_words: set[str] = set()
+        words = _NewWords()
         cleared: dict[int, Memory] = {}
         with self._database.write() as conn:
             stale = _Stale()
             self._purge(conn, stale)
+            staleness.agree(conn, self._analyser)
+            if any(one.spoken != self._analyser.languages for one in prepared.values()):
+                # Another process has given the file other languages meanwhile.
+                prepared = {row.body: self._prepare(row, known) for row in rows}
             if (learnt := entities.known_terms(conn)) != known:
                 # The user's terms changed meanwhile: what they name is to be found in these memories too.
                 known, found = learnt, {}
@@ -186,11 +263,11 @@ class Writer:
                     # The memory was changed while this one was embedding, or earlier in this batch.
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
-                new_words |= self._lexicon.keep(conn, ready.words)
+                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
                 self._index(conn, row, ready, plan.given, places)
             stale.renew(conn)
             written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
-        self._lexicon.kept(new_words)
+        words.kept(self._lexicon)
         if secret is not None:
             self._tell(secret, written)
         if unprepared and embed:
@@ -237,7 +314,7 @@ class Writer:
         places: Sequence[tuple[StoredSpace, MadeOf]],
     ) -> None:
         assert row.id is not None
-        keyword.index(conn, row.id, ready.terms, ready.languages)
+        keyword.index(conn, row.id, ready.terms, ready.languages, stamp(ready.spoken))
         entities.index(conn, row.id, ready.found, given)
         semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
         _index_passages(conn, row, ready, places)
@@ -250,15 +327,32 @@ class Writer:
         memories.remove(conn, memory_id)
 
     def _prepare(self, row: Row, known: Mapping[str, Entity]) -> _Prepared:
-        languages = self._analyser.languages_of(row.text, row.language)
-        terms, words = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
+        analyser = self._analyser.copy()
+        languages = analyser.languages_of(row.text, row.language)
+        terms, words = analyser.analysed(row.indexed_text(analyser.languages), languages)
         return _Prepared(
+            spoken=analyser.languages,
             languages=languages,
             terms=terms,
             words=words,
             found=found_in(row, known, self._recogniser),
             spans=passages.cut(row.text),
         )
+
+
+class _NewWords:
+    """The words that a transaction has brought into the file, by the languages that they were stemmed in."""
+
+    def __init__(self) -> None:
+        self._words: dict[tuple[str, ...], set[str]] = {}
+
+    def add(self, spoken: tuple[str, ...], words: set[str]) -> None:
+        self._words.setdefault(spoken, set()).update(words)
+
+    def kept(self, lexicon: Lexicon) -> None:
+        """Tell the lexicon, once the transaction is done."""
+        for spoken, words in self._words.items():
+            lexicon.kept(words, spoken)
 
 
 class _Stale:

@@ -15,6 +15,7 @@ from memstore.cli.evaluating import evaluate
 from memstore.cli.exporting import export
 from memstore.cli.forgetting import delete, purge
 from memstore.cli.models import models
+from memstore.cli.reindexing import reindex
 from memstore.cli.searching import recall, search
 from memstore.cli.support import (
     Place,
@@ -272,7 +273,14 @@ def demo(place: Place, all_topics: bool) -> None:
     if place.as_json:
         raise click.UsageError("demo has no JSON; search --json on a file of your own does.")
     with progress_bar(place.quiet) as progress:
-        run(place.db, embedder=place.embedder, all_topics=all_topics, progress=progress, say=click.echo)
+        run(
+            place.db,
+            embedder=place.embedder,
+            key=place.key,
+            all_topics=all_topics,
+            progress=progress,
+            say=click.echo,
+        )
 
 
 @cli.command()
@@ -301,6 +309,7 @@ cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(purge)
 cli.add_command(recall)
+cli.add_command(reindex)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")

@@ -90,6 +90,25 @@ def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
     return tuple(name for (name,) in rows)
 
 
+def joined(conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
+    """Return what was found in a memory now, and what is linked to it since it was found before."""
+    rows = all_rows(
+        conn,
+        "SELECT e.name, e.kind, l.doubtful FROM memory_entities l JOIN entities e ON e.id = l.entity_id"
+        " WHERE l.memory_id = ? AND l.given = 0",
+        (memory_id,),
+    )
+    known = known_terms(conn, [reading(name) for name, _, _ in rows])
+    sure, doubtful = dict[str, Entity](), dict[str, Entity]()
+    for name, kind, in_doubt in rows:
+        # What the user has merged into another entity since is that one.
+        one = known.get(reading(name), Entity(name=name, kind=kind))
+        (doubtful if in_doubt else sure)[key(one.name)] = one
+    sure.update(found.sure)
+    doubtful.update(found.doubtful)
+    return Mentions(sure=sure, doubtful={one: entity for one, entity in doubtful.items() if one not in sure})
+
+
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
     """Return the entities of a query that the store knows: found in it, or named in it however they are spelt."""
     text = unicodedata.normalize("NFC", text)
