@@ -109,6 +109,16 @@ class Opener:
         finally:
             copied.close()
 
+    def plain(self, name: str, flags: int) -> apsw.Connection:
+        """Return a connection to the file or a copy of it that has its key, and no more."""
+        connection = apsw.Connection(name, flags=flags)
+        try:
+            unlock(connection, self._key)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def out_of_date(self) -> bool:
         """Return whether the file has changed since something else was read in its place; once for each change."""
         with self._lock:
