@@ -32,7 +32,7 @@ LAYERS = [
     {"searching"},
     {"context", "maintenance", "transfer"},
     {"store", "render"},
-    {"demo"},
+    {"aio", "demo"},
     {"cli"},
     {"__main__"},
 ]
