@@ -61,12 +61,15 @@ def noted(terms: Sequence[str], languages: Sequence[str]) -> tuple[str, int, str
     )
 
 
-def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
-    """Note a memory's terms, in place of those it had; `write_row` puts them into the index."""
+def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str], made: str) -> None:
+    """Note a memory's terms, in place of those it had; `write_row` puts them into the index.
+
+    `made` names the analysis that made them (`analysis.stamp`).
+    """
     conn.execute(
-        "INSERT INTO analysed (memory_id, languages, length, terms, counts) VALUES (?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5",
-        (memory_id, *noted(terms, languages)),
+        "INSERT INTO analysed (memory_id, languages, length, terms, counts, analyser) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5, analyser = ?6",
+        (memory_id, *noted(terms, languages), made),
     )
 
 

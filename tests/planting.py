@@ -181,7 +181,10 @@ FAULTS = {
         memories=(2,),
     ),
     "analysed of no memory": Fault(
-        planted=("PRAGMA foreign_keys = 0", "INSERT INTO analysed VALUES (99, 'pt', 1, 'segredo', '', '')"),
+        planted=(
+            "PRAGMA foreign_keys = 0",
+            "INSERT INTO analysed VALUES (99, 'pt', 1, 'segredo', '', '', '2 pt en es')",
+        ),
         part="memories",
         says="1 row of analysed belongs to nothing in memories",
     ),

@@ -181,7 +181,11 @@ def test_row_of_a_space(copied, change, says):
         ("DROP TABLE tags", "schema", "the table tags is missing, and what it held is lost"),
         ("DROP TABLE embedders", "schema", "the table embedders is missing"),
         ("ALTER TABLE memories ADD COLUMN more TEXT", "schema", "the table memories is not as it was made"),
-        ("UPDATE meta SET value = 'klingon' WHERE key = 'languages'", "schema", "names its languages as 'klingon'"),
+        (
+            "UPDATE meta SET value = 'klingon' WHERE key = 'languages'",
+            "schema",
+            "names the languages of its memories as 'klingon'",
+        ),
         (
             "CREATE TRIGGER shout AFTER INSERT ON memories BEGIN DELETE FROM tags; END",
             "schema",
@@ -247,6 +251,25 @@ def test_any_sequence_of_writes_leaves_a_sound_file(writes):
                 carried_out[what](*values)
         found = store.maintenance.doctor()
         assert [one.sentence for one in found.findings if not re.search("waits? for vectors", one.sentence)] == []
+
+
+def test_stale_terms_are_no_damage(copied):
+    """What another version of the analyser made is worth a notice; the index must hold the same all the same."""
+    plant(
+        copied,
+        "UPDATE analysed SET analyser = '1 pt en es', terms = 'anything', counts = '', length = 1 WHERE memory_id = 4",
+        "INSERT OR REPLACE INTO memory_terms (rowid, terms, neighbours) VALUES (4, 'anything', '')",
+        "DELETE FROM memory_entities WHERE memory_id = 1 AND entity_id = 1",
+        "UPDATE analysed SET analyser = '' WHERE memory_id = 1",
+        "UPDATE stems SET analyser = '1 pt en es', stems = 'x' WHERE word = 'means'",
+    )
+    found = diagnose(copied)
+    assert found.healthy, found.findings
+    assert "2 memories were analysed by an earlier memstore" in "\n".join(notices(found))
+    plant(copied, "UPDATE analysed SET analyser = '99 pt en es' WHERE memory_id = 4")
+    assert "1 memory was analysed by a later memstore" in "\n".join(notices(diagnose(copied)))
+    plant(copied, "INSERT OR REPLACE INTO memory_terms (rowid, terms, neighbours) VALUES (4, 'other', '')")
+    assert named(diagnose(copied), "keyword", "otherwise in the keyword index").memories == (4,)
 
 
 def test_waiting_and_refused_and_expired(opened):

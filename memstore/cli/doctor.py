@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import click
 
 from memstore import render
-from memstore.cli.support import Place, file_options, located, notice, print_json, progress_bar
+from memstore.cli.support import Place, file_options, located, notice, opened, print_json, progress_bar
 from memstore.errors import DamagedStoreError, NotAStoreError, StorageError
 from memstore.health import Diagnosis, Finding, Repair
 from memstore.maintenance import diagnose, mend
-from memstore.store import MemoryStore
 
 
 @click.command()
@@ -36,13 +35,13 @@ def doctor(place: Place, repair: bool, accepted: tuple[int, ...]) -> None:
     with progress_bar(place.quiet, "checking") as progress:
         if repair:
             try:
-                store = MemoryStore(path, embedder=place.embedder)
+                store = opened(place)
             except (DamagedStoreError, NotAStoreError, StorageError):
-                mended = mend(path, accept=accepted, progress=progress)
+                mended = mend(path, accept=accepted, key=place.key, progress=progress)
             else:
                 with store:
                     mended = store.maintenance.repair(accept=accepted, progress=progress)
-        diagnosis = diagnose(path, progress=progress) if mended is None else mended.diagnosis
+        diagnosis = diagnose(path, key=place.key, progress=progress) if mended is None else mended.diagnosis
     if place.as_json:
         found = diagnosis if mended is None else mended
         print_json({"healthy": diagnosis.healthy, **render.record(found)})

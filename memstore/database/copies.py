@@ -1,18 +1,11 @@
 """Copies of a file that memstore makes by itself, before it changes much: beside the file, named for it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
-
-import apsw
-
-from memstore.database.paths import create_private
 
 _MARK = ".before-"
 _SUFFIX = ".bak"
-_AT_ONCE = 1 << 20
+_UNFINISHED = ".part"
 
 
 def automatic_name(path: Path, reason: str) -> Path:
@@ -30,39 +23,15 @@ def automatic_backups(path: Path) -> list[Path]:
     )
 
 
-def copy_bytes(path: Path, target: Path) -> None:
-    """Copy a file that SQLite can't copy page by page, and the log beside it, byte for byte; nothing may write to it.
-
-    SQLite's own file layer reads it: closing any other handle gives up the locks that this process has on the file
-    (https://www.sqlite.org/howtocorrupt.html, 2.2).
-    """
-    for end in ("", "-wal"):
-        source = path.with_name(path.name + end)
-        if source.exists():
-            copied = target.with_name(target.name + end)
-            create_private(copied)
-            with copied.open("wb") as writing:
-                _copy(source, writing)
+def unfinished(backup: Path) -> Path:
+    """Return the path under which an automatic backup is made, until it is known to be good."""
+    return backup.with_name(backup.name + _UNFINISHED)
 
 
-def _copy(source: Path, writing: BinaryIO) -> None:
-    reading = apsw.VFSFile("", str(source), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
-    try:
-        size, at = reading.xFileSize(), 0
-        while at < size:
-            writing.write(reading.xRead(min(_AT_ONCE, size - at), at))
-            at += _AT_ONCE
-    finally:
-        reading.xClose()
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[apsw.Connection]:
-    """A connection to a copy that nothing changes: it leaves no file beside it."""
-    conn = apsw.Connection(
-        f"{path.absolute().as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    )
-    try:
-        yield conn
-    finally:
-        conn.close()
+def unfinished_backups(path: Path, reason: str) -> list[Path]:
+    """Return what a kill has left of automatic backups of a file, made for a reason, and the journals beside them."""
+    return [
+        one
+        for one in path.parent.iterdir()
+        if one.name.startswith(f"{path.name}{_MARK}{reason}-") and f"{_SUFFIX}{_UNFINISHED}" in one.name
+    ]

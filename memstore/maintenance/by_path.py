@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from memstore.database import Database
+from memstore.database import Database, Key
 from memstore.errors import DamagedStoreError, NotAStoreError, StorageError
 from memstore.health import Diagnosis, Finding, Repair
 from memstore.maintenance.examining import Progress, examine
@@ -13,15 +13,16 @@ from memstore.maintenance.repairing import repair
 from memstore.maintenance.reporting import SALVAGE
 
 
-def diagnose(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Diagnosis:
+def diagnose(path: str | os.PathLike[str], *, key: Key | None = None, progress: Progress | None = None) -> Diagnosis:
     """Check a file as `store.maintenance.doctor` does, one that can't be opened as a store too; nothing is changed.
 
-    Such a file has one finding, which says why. Raises `NotAStoreError` where there is no file, `NewerSchemaError`,
-    `BusyError` and `ReadOnlyError`.
+    Such a file has one finding, which says why. `key` is that of an encrypted file. Raises `NotAStoreError` where
+    there is no file, `NewerSchemaError`, `EncryptionError`, `BusyError`, and `ReadOnlyError` on a file of an earlier
+    schema, which is to be opened once for writing.
     """
     began = time.monotonic()
     try:
-        data = Database(path, read_only=True)
+        data = Database(path, read_only=True, key=key)
     except (DamagedStoreError, NotAStoreError, StorageError) as error:
         if not _is_file(path):
             raise
@@ -32,14 +33,20 @@ def diagnose(path: str | os.PathLike[str], *, progress: Progress | None = None) 
         data.close()
 
 
-def mend(path: str | os.PathLike[str], *, accept: Iterable[int] = (), progress: Progress | None = None) -> Repair:
+def mend(
+    path: str | os.PathLike[str],
+    *,
+    accept: Iterable[int] = (),
+    key: Key | None = None,
+    progress: Progress | None = None,
+) -> Repair:
     """Repair a file as `store.maintenance.repair` does, without a model: vectors that are made anew go on waiting.
 
     A file that can't be opened at all is left as it is, and the diagnosis says so.
     """
     began = time.monotonic()
     try:
-        data = Database(path)
+        data = Database(path, key=key)
     except (DamagedStoreError, NotAStoreError, StorageError) as error:
         if not _is_file(path):
             raise

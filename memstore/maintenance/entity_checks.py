@@ -51,10 +51,11 @@ class Entities:
             }
             held = {key: doubtful for key, (_, doubtful) in there.items()}
             if self._lenient:
-                beyond = {key for key in held if key is not None and held[key] == 0 and wanted.get(key) != 0}
+                beyond = {key: held[key] for key in held if key is not None and held[key] < wanted.get(key, 2)}
                 self._beyond += len(beyond)
-                wanted |= dict.fromkeys(beyond, 0)
-            if held != wanted:
+                wanted |= beyond
+            # What an earlier memstore found is found anew with the terms.
+            if held != wanted and row.id not in self._faults.stale:
                 self._faults.links.add(row.id)
 
     def finish(self) -> None:

@@ -89,9 +89,8 @@ class _Examiner:
         conn, report, faults = self._conn, self._report, self._faults
         with self._part("schema", "the schema"):
             file_checks.check_schema(conn, report, faults)
-        languages: tuple[str, ...] = ()
         with self._part("schema", "what the file says of itself"):
-            languages = file_checks.check_meta(conn, report)
+            file_checks.check_meta(conn, report)
         with self._part("memories", "what belongs to the memories"):
             file_checks.check_references(conn, report, faults)
         with self._part("schema", "the ids that were given"):
@@ -99,13 +98,13 @@ class _Examiner:
         spaces: list[StoredSpace] = []
         with self._part("vectors", "the embedding spaces"):
             spaces = semantic.spaces(conn)
-        keywords = self._made("keyword", lambda: Keywords(conn, languages, report, faults) if languages else None)
+        keywords = self._made("keyword", lambda: Keywords(conn, report, faults))
         names = self._made("entity", lambda: Entities(conn, recogniser, report, faults))
         cut = self._made("passages", lambda: Passages(conn, spaces, report, faults))
         if keywords is not None:
             with self._part("keyword", "the list of stems"):
                 keywords.stems()
-        rows = Memories(self._data.path, conn, report, faults)
+        rows = Memories(self._data, conn, report, faults)
         self._memories(rows, {"keyword": keywords, "entity": names, "passages": cut}, progress)
         if keywords is not None and not faults.unreadable:
             with self._part("keyword", "the keyword index"):

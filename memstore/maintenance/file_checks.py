@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import apsw
 
 from memstore import checks, database
-from memstore.analysis import LANGUAGES
 from memstore.database import Database, all_rows, one_value
 from memstore.maintenance.reporting import REBUILDS, SALVAGE, Faults, Report, are, number
 
@@ -17,6 +16,7 @@ _CROSSED = re.compile(r"2nd reference|[Ff]reelist")
 _INDEX = re.compile(r"(?:missing from|entries in) index (\w+)")
 _INVERTED = re.compile(r"FTS5 table (?:main\.)?memory_terms\b|fts5: .*\"memory_terms\"")
 _VALUES = re.compile(r" in (\w+)(?:\.\w+)?$")
+_LANGUAGE = re.compile(r"[a-z]{2}")
 _VECTORS = re.compile(r"vectors_(\d+)(?:_\w+)?")
 # What can be emptied and filled again from the memories.
 _CACHES = frozenset({"analysed", "memory_terms_count", "passages", "space_statistics", "statistics", "stems"})
@@ -171,31 +171,27 @@ def _space_ids(conn: apsw.Connection) -> set[int]:
     return {one for (one,) in all_rows(conn, "SELECT id FROM embedders")}
 
 
-def check_meta(conn: apsw.Connection, report: Report) -> tuple[str, ...]:
-    """The file says in which languages it stems and by which analysis; return the languages, none if it does not."""
-    meta = dict(all_rows(conn, "SELECT key, value FROM meta"))
-    languages = tuple(str(meta.get("languages", "")).split())
-    if not languages and not one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories)"):
-        # A file that was made and never opened as a store yet.
-        return LANGUAGES
-    if not languages or not set(languages) <= set(LANGUAGES) or len(set(languages)) < len(languages):
+def check_meta(conn: apsw.Connection, report: Report) -> None:
+    """The file says in which languages its memories are analysed."""
+    named = (one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split()
+    # A file that was made and never opened as a store names none yet.
+    unnamed = not named and bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM memories)"))
+    if unnamed or not all(_LANGUAGE.fullmatch(one) for one in named) or len(set(named)) < len(named):
         report.damage(
             "schema",
-            f"the file names its languages as {checks.brief(' '.join(languages))}, of which not all are known",
+            f"the file names the languages of its memories as {checks.brief(' '.join(named))}",
             count=1,
-            remedy="put back a backup of it",
+            remedy="memstore reindex --languages sets them",
             repairable=False,
         )
-        return ()
-    if not str(meta.get("analyser", "")).isdecimal():
-        report.damage(
-            "schema",
-            "the file does not say by which analysis its terms were made",
+    since = database.unfinished(conn)
+    if since is not None:
+        report.notice(
+            "space",
+            f"a deletion that is to leave no trace was begun at {since} and is not at its end",
             count=1,
-            repairable=False,
-            remedy="",
+            remedy="memstore purge --secure ends it",
         )
-    return languages
 
 
 def check_references(conn: apsw.Connection, report: Report, faults: Faults) -> None:

@@ -2,15 +2,18 @@
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memstore import keyword, threads
-from memstore.analysis import Analyser, term, word_of
+from memstore import keyword, staleness, threads
+from memstore.analysis import LANGUAGES, Analyser, Word, beyond, term, word_of
 from memstore.database import all_rows, one_value
 from memstore.maintenance.reporting import REBUILDS, Faults, Report, are, have, it, number, some
 from memstore.memories import Row
@@ -24,6 +27,22 @@ _MOST_WORDS_KNOWN = 200_000
 Numbers = NDArray[np.uint64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A row of `analysed`."""
+
+    languages: str
+    length: int
+    terms: str
+    counts: str
+    beside: str
+    analyser: str
+
+    @property
+    def noted(self) -> tuple[str, int, str, str]:
+        return self.languages, self.length, self.terms, self.counts
+
+
 class Keywords:
     """Judges what is cached of each memory's terms, then the index by all of its entries.
 
@@ -31,13 +50,18 @@ class Keywords:
     the entries that the index holds, and from the terms that the memories give. A sum is that of a hash of each term.
     """
 
-    def __init__(self, conn: apsw.Connection, languages: Sequence[str], report: Report, faults: Faults) -> None:
+    def __init__(self, conn: apsw.Connection, report: Report, faults: Faults) -> None:
         self._conn = conn
         self._report = report
         self._faults = faults
         # What the file has learnt of words is itself to be judged: only the stemmers are asked.
-        self._analyser = Analyser(languages)
+        self._learnt = lru_cache(_MOST_WORDS_KNOWN)(word_of)
+        self._analyser = Analyser(
+            staleness.languages(conn) or LANGUAGES,
+            lambda spellings, languages: {one: self._learnt(one, languages) for one in spellings},
+        )
         self._missing: set[int] = set()
+        self._beyond: set[int] = set()
         self._known_words: set[str] = set()
         # By memory, in the order of the ids: the sums of its own terms, each as often as it stands there and once, and
         # how many those are.
@@ -51,26 +75,32 @@ class Keywords:
         """Judge what is cached of some memories, and note what the index must hold of them."""
         ids = [row.id for row in rows if row.id is not None]
         stored = {
-            memory_id: (tuple(noted), beside)
-            for memory_id, *noted, beside in all_rows(
+            memory_id: _Stored(*rest)
+            for memory_id, *rest in all_rows(
                 self._conn,
-                "SELECT memory_id, languages, length, terms, counts, beside FROM analysed"
+                "SELECT memory_id, languages, length, terms, counts, beside, analyser FROM analysed"
                 " WHERE memory_id IN (SELECT value FROM json_each(?))",
                 (json.dumps(ids),),
             )
         }
         words: dict[int, set[str]] = {}
         for row, memory_id in zip(rows, ids, strict=True):
-            languages = self._analyser.languages_of(row.text, row.language)
-            terms, words[memory_id] = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
-            noted = keyword.noted(terms, languages)
-            beside = threads.beside(self._conn, row.place)
-            self._expect(memory_id, terms, noted[2].split(" ") if noted[2] else [], beside)
-            if memory_id not in stored:
-                self._missing.add(memory_id)
-            elif stored[memory_id][0] != noted:
-                self._faults.analysed.add(memory_id)
-            elif stored[memory_id][1] != " ".join(map(str, beside)):
+            there, beside = stored.get(memory_id), threads.beside(self._conn, row.place)
+            if there is not None and there.analyser != self._analyser.stamp:
+                # What it holds can't be judged, but the index must hold the same.
+                (self._beyond if beyond(there.analyser) else self._faults.stale).add(memory_id)
+                counts = keyword.counted(there.terms, there.counts)
+                self._expect(memory_id, counts, there.length, beside)
+            else:
+                languages = self._analyser.languages_of(row.text, row.language)
+                terms, words[memory_id] = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
+                self._expect(memory_id, Counter(terms), len(terms), beside)
+                if there is None:
+                    self._missing.add(memory_id)
+                    continue
+                if there.noted != keyword.noted(terms, languages):
+                    self._faults.analysed.add(memory_id)
+            if there.beside != " ".join(map(str, beside)):
                 self._faults.beside.add(memory_id)
         self._look_for(words)
 
@@ -88,6 +118,17 @@ class Keywords:
             if ids:
                 report.damage("keyword", f"{some(ids)} {are(len(ids))} {what}", ids)
         faults.analysed |= self._missing
+        for ids, whose, remedy in (
+            (faults.stale, "an earlier memstore, or in other languages", "memstore reindex analyses them anew"),
+            (self._beyond, "a later memstore", "upgrade memstore"),
+        ):
+            if ids:
+                report.notice(
+                    "keyword",
+                    f"{number(len(ids), 'memory was', 'memories were')} analysed by {whose}, and words may miss them",
+                    ids,
+                    remedy=remedy,
+                )
         if faults.beside:
             report.damage(
                 "keyword",
@@ -113,9 +154,13 @@ class Keywords:
     def stems(self) -> None:
         """Judge the list of stems by what the stemmers say of each word."""
         count = 0
-        for word, *said in self._conn.execute("SELECT word, stems, folded, folded_stems FROM stems"):
+        for word, *said in self._conn.execute(
+            # What another analysis said is not asked.
+            "SELECT word, stems, folded, folded_stems FROM stems WHERE analyser = ?",
+            (self._analyser.stamp,),
+        ):
             count += 1
-            if tuple(said) != stored_stems(word, self._analyser.languages):
+            if tuple(said) != stored_stems(self._learnt(word, self._analyser.languages)):
                 self._faults.stems.add(word)
         self._report.checked["stems"] = count
         wrong = self._faults.stems
@@ -128,12 +173,12 @@ class Keywords:
                 count=len(wrong),
             )
 
-    def _expect(self, memory_id: int, terms: Sequence[str], distinct: Sequence[str], beside: Iterable[int]) -> None:
+    def _expect(self, memory_id: int, counts: Mapping[str, int], length: int, beside: Iterable[int]) -> None:
         self._ids.append(memory_id)
-        self._own.append(sum(map(hash, terms)) & _MASK)
-        self._distinct.append(sum(map(hash, distinct)) & _MASK)
-        self._length.append(len(terms))
-        self._different.append(len(distinct))
+        self._own.append(sum(hash(one) * count for one, count in counts.items()) & _MASK)
+        self._distinct.append(sum(map(hash, counts)) & _MASK)
+        self._length.append(length & _MASK)
+        self._different.append(len(counts))
         for other in beside:
             self._near.append(memory_id)
             self._other.append(other)
@@ -145,8 +190,8 @@ class Keywords:
             word
             for (word,) in all_rows(
                 self._conn,
-                "SELECT j.value FROM json_each(?) j JOIN stems s ON s.word = j.value",
-                (json.dumps(list(new)),),
+                "SELECT j.value FROM json_each(?) j JOIN stems s ON s.word = j.value AND s.analyser = ?",
+                (json.dumps(list(new)), self._analyser.stamp),
             )
         }
         if len(self._known_words) > _MOST_WORDS_KNOWN:
@@ -247,11 +292,10 @@ class Keywords:
 _NO_SIZE = np.uint64(_MASK)
 
 
-def stored_stems(word: str, languages: tuple[str, ...]) -> tuple[str, str | None, str | None]:
+def stored_stems(known: Word) -> tuple[str, str | None, str | None]:
     """Return what the list of stems must say of a word: its stems, and its plain spelling with the stems of that."""
-    known = word_of(word, languages)
     plain = None if known.folded_stems is None else " ".join(known.folded_stems)
-    return " ".join(known.stems), None if plain is None else term(word), plain
+    return " ".join(known.stems), None if plain is None else term(known.spelling), plain
 
 
 def check_counts(conn: apsw.Connection, report: Report, faults: Faults) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import apsw
 
 from memstore import checks, memories
-from memstore.database import all_rows, automatic_backups, reading
+from memstore.database import Database, all_rows, automatic_backups
+from memstore.errors import MemstoreError
 from memstore.maintenance.file_checks import twice_keyed
 from memstore.maintenance.reporting import SALVAGE, Faults, Report, are, have, listed, some
 from memstore.memories import Row
@@ -31,8 +32,8 @@ class Memories:
     A row that can't be read, or whose fields are no fields, is named and no index of it is judged.
     """
 
-    def __init__(self, path: Path, conn: apsw.Connection, report: Report, faults: Faults) -> None:
-        self._path = path
+    def __init__(self, data: Database, conn: apsw.Connection, report: Report, faults: Faults) -> None:
+        self._data = data
         self._conn = conn
         self._report = report
         self._faults = faults
@@ -76,7 +77,7 @@ class Memories:
             ids = faults.changed
             kept = "".join(
                 f" ({copy.name} still has {listed(own)} as {'it was' if len(own) == 1 else 'they were'})"
-                for copy, own in _in_copies(self._path, self._conn, ids).items()
+                for copy, own in _in_copies(self._data, self._conn, ids).items()
             )
             report.damage(
                 "memories",
@@ -163,16 +164,16 @@ class Memories:
         return row
 
 
-def _in_copies(path: Path, conn: apsw.Connection, ids: Collection[int]) -> dict[Path, list[int]]:
+def _in_copies(data: Database, conn: apsw.Connection, ids: Collection[int]) -> dict[Path, list[int]]:
     """Return the automatic copies that still have some memories as memstore wrote them last, the newest first."""
     wanted = {one: whole for one, (_, whole) in memories.hashes(conn, ids).items()}
     found: dict[Path, list[int]] = {}
-    for copy in reversed(automatic_backups(path)):
+    for path in reversed(automatic_backups(data.path)):
         # A copy of another schema, or one that is damaged itself, has none to offer.
-        with suppress(*_READ_ERRORS), reading(copy) as old:
+        with suppress(MemstoreError, *_READ_ERRORS), data.reading_copy(path) as old:
             rows = memories.rows(old, wanted)
             if intact := [one for one, row in rows.items() if row.row_hash == wanted[one]]:
-                found[copy] = intact
+                found[path] = intact
                 wanted = {one: whole for one, whole in wanted.items() if one not in intact}
     return found
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import apsw
 
-from memstore import database, entities, keyword, memories, passages, semantic, threads
-from memstore.analysis import Analyser
+from memstore import database, entities, keyword, memories, passages, semantic, staleness, threads
+from memstore.analysis import LANGUAGES, Analyser, word_of
 from memstore.database import Database, all_rows, one_value
 from memstore.entities import Mentions, Recogniser
 from memstore.lexicon import Lexicon
@@ -54,9 +54,9 @@ class Rebuilder:
         self._recogniser = recogniser
         self._faults = faults
         with data.read() as conn:
-            languages = tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
+            languages = staleness.languages(conn) or LANGUAGES
         # One of its own: what the store knows of words came from the list that is mended here.
-        self._lexicon = Lexicon(data, languages)
+        self._lexicon = Lexicon(data)
         self._analyser = Analyser(languages, self._lexicon.lookup)
         self.made: dict[str, int] = {}
 
@@ -132,7 +132,7 @@ class Rebuilder:
         with self._data.write() as conn:
             conn.executemany(
                 "UPDATE stems SET stems = ?, folded = ?, folded_stems = ? WHERE word = ?",
-                [(*stored_stems(word, self._analyser.languages), word) for word in self._faults.stems],
+                [(*stored_stems(word_of(word, self._analyser.languages)), word) for word in self._faults.stems],
             )
             self._count("stems", len(self._faults.stems))
 
@@ -212,15 +212,19 @@ class Rebuilder:
                     # It was changed meanwhile.
                     ready = self._made(row, learnt)
                 if one in faults.analysed or one in faults.words:
-                    new |= self._lexicon.keep(conn, ready.words)
-                    keyword.index(conn, one, ready.terms, ready.languages)
+                    new |= self._lexicon.keep(conn, ready.words, self._analyser.languages)
+                    keyword.index(conn, one, ready.terms, ready.languages, self._analyser.stamp)
                     stale |= {one, *threads.beside(conn, row.place)}
                     self._count("memories analysed", 1)
                 if one in faults.beside:
                     stale.add(one)
                     self._count("neighbours", 1)
                 if ready.found is not None:
-                    entities.index(conn, one, self._with_recognised(conn, one, ready.found), entities.given(conn, one))
+                    names = ready.found
+                    if self._recogniser is None and entities.was_recognised(conn):
+                        # Only the recogniser that is not at hand could find its names again.
+                        names = entities.joined(conn, one, names)
+                    entities.index(conn, one, names, entities.given(conn, one))
                     self._count("memories linked to names", 1)
                 if one in faults.passages:
                     self._cut(conn, row)
@@ -228,7 +232,7 @@ class Rebuilder:
             for one in sorted(stale):
                 if keyword.indexed(conn, one):
                     keyword.write_row(conn, one, threads.beside(conn, threads.place(conn, one)))
-        self._lexicon.kept(new)
+        self._lexicon.kept(new, self._analyser.languages)
 
     def _made(self, row: Row, known: Mapping[str, Entity]) -> _Made:
         languages = self._analyser.languages_of(row.text, row.language)
@@ -238,19 +242,6 @@ class Rebuilder:
             terms, words = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
         found = found_in(row, known, self._recogniser) if row.id in self._faults.links else None
         return _Made(row=row, languages=languages, terms=terms, words=words, found=found)
-
-    def _with_recognised(self, conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
-        """Return what is found with what only a recogniser can have found, where none is at hand to find it again."""
-        if self._recogniser is not None or not entities.was_recognised(conn):
-            return found
-        rows = all_rows(
-            conn,
-            "SELECT e.key, e.name, e.kind FROM memory_entities l JOIN entities e ON e.id = l.entity_id"
-            " WHERE l.memory_id = ? AND NOT l.given AND NOT l.doubtful",
-            (memory_id,),
-        )
-        sure = {**{key: Entity(name=name, kind=kind) for key, name, kind in rows}, **found.sure}
-        return Mentions(sure=sure, doubtful={key: one for key, one in found.doubtful.items() if key not in sure})
 
     def _cut(self, conn: apsw.Connection, row: Row) -> None:
         """Give a memory the passages that it should have; what has its vectors already keeps them."""

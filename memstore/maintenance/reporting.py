@@ -41,6 +41,7 @@ class Faults:
     content: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
     entries: bool = False
+    stale: set[int] = field(default_factory=set)
     analysed: set[int] = field(default_factory=set)
     beside: set[int] = field(default_factory=set)
     words: set[int] = field(default_factory=set)
