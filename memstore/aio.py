@@ -158,6 +158,11 @@ class Profiles(_Part[profiles.Profiles]):
 class Maintenance(_Part[maintenance.Maintenance]):
     """The care of the file; see `memstore.maintenance.Maintenance`."""
 
+    doctor = _awaited(maintenance.Maintenance.doctor)
+    repair = _awaited(maintenance.Maintenance.repair)
+    reindex = _awaited(maintenance.Maintenance.reindex)
+    purge = _awaited(maintenance.Maintenance.purge)
+
 
 class MemoryStore(_Part[store.MemoryStore]):
     """A `memstore.MemoryStore` whose methods are awaited, with the same arguments and answers, and the same errors.

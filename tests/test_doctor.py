@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +38,9 @@ def copied(sound, path) -> Path:
     shutil.copyfile(sound, path)
     path.chmod(0o600)
     return path
+
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def named(found: Diagnosis, part: str, says: str) -> Finding:
@@ -459,3 +463,17 @@ def test_errors_are_ours(copied, monkeypatch):
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(MemstoreError):
         diagnose(copied)
+
+
+@pytest.mark.parametrize("fixture", sorted(FIXTURES.glob("schema-*.db")), ids=lambda fixture: fixture.stem)
+def test_file_of_an_earlier_schema(fixture, path):
+    """A file that was brought to this schema is as sound as one that was made in it."""
+    shutil.copyfile(fixture, path)
+    path.chmod(0o600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        MemoryStore(path, embedder="none").close()
+    found = diagnose(path)
+    assert found.healthy, found.findings
+    assert found.checked["memories"] > 1
+    assert not any("not memstore's" in one for one in notices(found))

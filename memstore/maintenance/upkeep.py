@@ -39,12 +39,12 @@ class Maintenance:
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the whole file against its memories, and return what was found; nothing is changed.
 
-        SQLite's own check comes first; then each memory's fields and tags against their hash, every index against an
-        analysis of the memories, each vector against the hash of its bytes and of its text, schema, spaces and
-        permissions. All of it is of one state of the file: a read transaction, during which others read and write on.
-        An analysis of every memory is what takes time, some milliseconds a memory; `progress` is called with the
-        memories checked and those there are. What the caller said (fields, tags, entities that were given, known
-        terms) is checked for damage, never guessed at.
+        Each memory's fields and tags are compared with their hash, every index with an analysis of the memories, each
+        vector with the hash of its bytes and of its text; schema, spaces and counts are checked, and SQLite's own check
+        of all pages comes last. All of it is of one state of the file: a read transaction, during which others read and
+        write on, and the log grows. The analysis of every memory is what takes time, some milliseconds each; `progress`
+        is called with the memories checked and those there are. Modes, copies, what waits and what has expired are
+        notices and no damage.
         """
         return examine(self._database, self._recogniser, progress).diagnosis
 
