@@ -380,6 +380,16 @@ def test_one_state_of_the_file(copied):
         assert store.maintenance.doctor().checked["memories"] == 7
 
 
+def test_error_of_the_caller_is_the_callers(copied):
+    """What a progress function raises is no damage of the file."""
+
+    def give_up(*_):
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        diagnose(copied, progress=give_up)
+
+
 def test_file_without_its_beginning(copied):
     """A file that SQLite does not know is diagnosed in a sentence that names salvage."""
     content = copied.read_bytes()

@@ -112,7 +112,7 @@ def test_healthy_file_is_left_alone(copied):
 
 
 def test_search_fails_before_and_finds_after(copied):
-    """A wiped full-text index, which SQLite's own check and FTS5's leave unsaid or unmended, is searched again."""
+    """A wiped full-text index, which nothing else mends, is searched again after a repair (B55)."""
     plant(copied, "DELETE FROM memory_terms_data")
     with MemoryStore(copied, embedder="none") as store:
         with pytest.raises(DamagedStoreError):
@@ -211,7 +211,7 @@ def test_unreadable_memories_stop_a_repair(copied):
 
 
 def test_waiting_passages_are_embedded(opened):
-    """What an embedder failed for waits, is found by words, and a repair embeds it once the model works."""
+    """What an embedder failed for is found by words, and a repair embeds it once the model works (B56)."""
     embedder = FakeEmbedder()
     works = embedder.embed_passages
     failing(embedder, lambda texts: any("third" in text for text in texts))

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import apsw
 
 from memstore import database, semantic
-from memstore.database import Database
+from memstore.database import Database, one_value
 from memstore.entities import Recogniser
 from memstore.health import Diagnosis
 from memstore.maintenance import file_checks, keyword_checks, passage_checks, vector_checks
@@ -130,18 +130,23 @@ class _Examiner:
             file_checks.check_pages(conn, report, faults)
 
     def _memories(self, rows: Memories, checks: dict[str, _Check | None], progress: Progress | None) -> None:
-        total = 0
+        total, batches = 0, rows.batches()
         with self._part("memories", "the memories", vital=True):
-            total = int(self._conn.execute("SELECT count(*) FROM memories").get)
-            for done, batch in rows.batches():
-                for part, check in checks.items():
-                    if check is not None:
-                        checks[part] = None
-                        with self._part(part, f"what is made of the memories ({part})", vital=False):
-                            check.batch(batch)
-                            checks[part] = check
-                if progress is not None:
-                    progress(done, max(total, done))
+            total = int(one_value(self._conn, "SELECT count(*) FROM memories"))
+        while True:
+            step: tuple[int, list[Row]] | None = None
+            with self._part("memories", "the memories", vital=True):
+                step = next(batches, None)
+            if step is None:
+                break
+            for part, check in checks.items():
+                if check is not None:
+                    checks[part] = None
+                    with self._part(part, f"what is made of the memories ({part})"):
+                        check.batch(step[1])
+                        checks[part] = check
+            if progress is not None:
+                progress(step[0], max(total, step[0]))
         with self._part("memories", "what belongs to the memories"):
             rows.finish()
 
