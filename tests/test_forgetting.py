@@ -12,7 +12,7 @@ import pytest
 from conftest import FakeEmbedder
 
 from memstore import MemoryStore, NewMemory
-from memstore.database import Database, automatic_name, faults
+from memstore.database import automatic_name, faults
 from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
 from memstore.maintenance import scrubbing
 
@@ -301,8 +301,7 @@ def test_killed_at_any_step_it_can_be_ended(path, words, step):
 def test_without_the_library_nothing_is_deleted_securely(fake, monkeypatch):
     """Where vectors can't be reached a secure deletion is refused whole: a trace of the memory would stay in them."""
     gone = fill(fake)
-    unavailable = property(lambda _: "sqlite-vec is not installed; pip install sqlite-vec")
-    monkeypatch.setattr(Database, "vectors_unavailable", unavailable)
+    monkeypatch.setattr(fake._database._opener, "vectors_unavailable", "sqlite-vec is not installed")
     for refused in (lambda: fake.delete(gone, secure=True), lambda: fake.maintenance.purge(secure=True)):
         with pytest.raises(EmbedderError, match=r"vectors of fake can't be taken out .*Nothing was deleted"):
             refused()
