@@ -168,8 +168,9 @@ class MemoryStore(_Part[store.MemoryStore]):
     """A `memstore.MemoryStore` whose methods are awaited, with the same arguments and answers, and the same errors.
 
     Nothing of it runs in the event loop: each call runs in one of `workers` threads of the store's own, in the order
-    made where more wait than can run. The file is opened by `async with`, else by the first call, which then raises
-    what opening raises. Tasks of several event loops may share one store.
+    made where more wait than can run. (The first to import a library, a model's or the stemmers', holds up all threads
+    of a Python for moments, as imports do.) The file is opened by `async with`, else by the first call, which then
+    raises what opening raises. Tasks of several event loops may share one store.
 
     A task that is cancelled while it awaits a call is cancelled at once; a call that has begun runs on to its end all
     the same, so that a write is stored whole, and one that still waits for a thread is not made. Leaving the
