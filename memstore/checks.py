@@ -15,7 +15,7 @@ from memstore.analysis import LANGUAGES
 from memstore.errors import InvalidInputError
 from memstore.records import Ageing, Moment, NewMemory, Preset
 
-LONGEST_TEXT = 100_000_000
+LONGEST_TEXT = 10_000_000
 LONGEST_NAME = 1_000
 LONGEST_KEY = 4_000
 MOST_TAGS = 1_000

@@ -112,7 +112,8 @@ class Analyser:
         """Return the terms of a memory's text, and the spellings in it that were looked up."""
         stopped = stop_words(languages)
         read = [(list(compounds(piece)), list(words(piece))) for piece in composed(text)]
-        spellings = stemmable(word for _, found in read for word in found if term(word) not in stopped)
+        distinct = {word for _, parts in read for word in parts}
+        spellings = stemmable(word for word in distinct if term(word) not in stopped)
         known = self._lookup(spellings)
         which = tuple(self.languages.index(language) for language in languages if language in self.languages)
         variants: dict[str, list[str]] = {}
