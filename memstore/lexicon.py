@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import apsw
 
 from memstore.analysis import Word, term, word_of
-from memstore.database import Database, all_rows
+from memstore.database import Database, all_rows, as_stored
 
 _MOST_IN_MEMORY = 200_000
 
@@ -87,9 +87,13 @@ class Lexicon:
                 (wanted,),
             )
         found: dict[str, Word] = {}
+        languages = len(self._languages)
         for word, stems, folded, folded_stems in rows:
-            plain = None if folded_stems is None else tuple(folded_stems.split(" "))
-            found[word] = Word(spelling=word, stems=tuple(stems.split(" ")), folded_stems=plain)
-            if plain is not None:
-                found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
+            with as_stored("the cache of stems"):
+                plain = None if folded_stems is None else tuple(folded_stems.split(" "))
+                found[word] = Word(spelling=word, stems=tuple(stems.split(" ")), folded_stems=plain)
+                if len(found[word].stems) != languages or (plain is not None and len(plain) != languages):
+                    raise ValueError(f"{word!r} has not one stem a language")
+                if plain is not None:
+                    found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
         return {one: found[one] for one in spellings & found.keys()}

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import apsw
 import numpy as np
 
 from memstore.checks import digest
-from memstore.database import all_rows, one_value
+from memstore.database import all_rows, as_stored, one_value
 from memstore.embedding import Vector
 from memstore.filters import Condition
 from memstore.records import Candidates
@@ -41,6 +41,8 @@ class StoredSpace:
     languages: str
     state: str
     searched: int
+    # Why its vectors can't be reached: the tables that hold them are not as they were made. Nothing when they are.
+    damage: str = ""
 
     @property
     def table(self) -> str:
@@ -65,7 +67,37 @@ def spaces(conn: apsw.Connection) -> list[StoredSpace]:
     """Return the embedding spaces of the file, oldest first."""
     rows = all_rows(conn, f"SELECT {_COLUMNS} FROM embedders ORDER BY id")
     names = _COLUMNS.split(", ")
-    return [StoredSpace(**dict(zip(names, row, strict=True))) for row in rows]
+    with as_stored("the list of embedding spaces"):
+        return [_sound(conn, StoredSpace(**dict(zip(names, row, strict=True)))) for row in rows]
+
+
+def _sound(conn: apsw.Connection, space: StoredSpace) -> StoredSpace:
+    """Return a space with what is wrong with its tables; raise `TypeError` or `ValueError` on a row never written."""
+    texts = (space.name, space.model_id, space.query_prefix, space.passage_prefix, space.languages)
+    if not all(isinstance(one, str) for one in texts) or not isinstance(space.spec, str | None):
+        raise TypeError("a name is no text")
+    if len(space.fingerprint) != 4 * space.dimensions or space.state not in ("ready", "filling"):
+        raise ValueError(f"the space {space.name} is not as it was made")
+    declared = one_value(conn, "SELECT sql FROM sqlite_schema WHERE name = ?", (space.table,))
+    damage = "" if declared == _declaration(space) else f"{space.table} is not the table that was made"
+    try:
+        # sqlite-vec 0.1.9 follows a null pointer where it can't ask its table of rowids for these columns.
+        conn.execute(
+            f"SELECT r.id, r.chunk_id, r.chunk_offset FROM {space.table}_rowids r, {space.table}_chunks,"
+            f" {space.table}_vector_chunks00 LIMIT 0"
+        )
+    except apsw.SQLError as error:
+        damage = str(error)
+    return replace(space, damage=damage and unreadable(space, damage))
+
+
+def unreadable(space: StoredSpace, why: object) -> str:
+    """Say that the vectors of a space are there no more, or not as they were stored."""
+    return f"the vectors of {space.name} are damaged ({why}); memstore doctor says what is wrong"
+
+
+def _declaration(space: StoredSpace) -> str:
+    return f"CREATE VIRTUAL TABLE {space.table} USING vec0 (embedding FLOAT[{space.dimensions}] DISTANCE_METRIC=cosine)"
 
 
 def add_space(
@@ -96,9 +128,8 @@ def add_space(
             *(background.tobytes(), " ".join(languages), state),
         ),
     )
-    made = spaces(conn)[-1]
-    conn.execute(f"CREATE VIRTUAL TABLE {made.table} USING vec0 (embedding FLOAT[{dimensions}] DISTANCE_METRIC=cosine)")
-    return made
+    conn.execute(_declaration(spaces(conn)[-1]))
+    return spaces(conn)[-1]
 
 
 def drop_space(conn: apsw.Connection, space: StoredSpace) -> None:
@@ -246,15 +277,14 @@ def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:
     """Take a memory's passages and their vectors out.
 
-    Without the extension (`vectors` false) the vectors can't be reached: their rows in `passage_vectors` stay, are
-    found by no search since their passage is gone, and `reconcile` removes them once the extension is there.
+    Without the extension (`vectors` false) and in a damaged space the vectors can't be reached: their rows in
+    `passage_vectors` stay, are found by no search since their passage is gone, and `reconcile` removes them later.
     """
     gone = [passage_id for (passage_id,) in all_rows(conn, "SELECT id FROM passages WHERE memory_id = ?", (memory_id,))]
     conn.execute("DELETE FROM passages WHERE memory_id = ?", (memory_id,))
-    if vectors:
-        for space in spaces(conn):
-            for passage_id in gone:
-                _drop(conn, space, passage_id)
+    for space in spaces(conn) if vectors else []:
+        for passage_id in gone if not space.damage else []:
+            _drop(conn, space, passage_id)
 
 
 def is_sound(conn: apsw.Connection, space: StoredSpace) -> bool:

@@ -15,7 +15,7 @@ from memstore import checks, entities, filters, keyword, memories, planning, sem
 from memstore import context as contexts
 from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
 from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
-from memstore.database import SCHEMA_VERSION, Database, all_rows, one_value, sqlite_version
+from memstore.database import SCHEMA_VERSION, Database, all_rows, as_stored, one_value, sqlite_version
 from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
@@ -753,7 +753,8 @@ class MemoryStore:
         """Return the file's languages; a new file takes those wanted."""
 
         def kept(conn: apsw.Connection) -> tuple[str, ...]:
-            return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
+            with as_stored("the list of the file's languages"):
+                return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
 
         with self._database.read() as conn:
             stored = kept(conn)
@@ -764,6 +765,9 @@ class MemoryStore:
                     rows = [("languages", " ".join(wanted)), ("analyser", str(ANALYSER_VERSION))]
                     conn.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
                     stored = wanted
+        with as_stored("the list of the file's languages"):
+            if not set(stored) <= set(LANGUAGES):
+                raise ValueError(f"{' '.join(stored)!r} names one that there is not")
         if wanted not in (stored, LANGUAGES):
             raise InvalidInputError(
                 f"{self._database.path.name} was made for the languages {', '.join(stored)}, not {', '.join(wanted)};"

@@ -1,7 +1,7 @@
 """The one module that opens connections and sets pragmas: driver, extension, schema, transactions."""
 
 from memstore.database.copies import automatic_backups, automatic_name
-from memstore.database.faults import BUSY_SECONDS
+from memstore.database.faults import BUSY_SECONDS, as_stored
 from memstore.database.file import Database
 from memstore.database.paths import sqlite_version
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, schema
@@ -13,6 +13,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Database",
     "all_rows",
+    "as_stored",
     "automatic_backups",
     "automatic_name",
     "fts5_string",

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from memstore.database.extension import find_extension
-from memstore.database.faults import BUSY_SECONDS, translated
+from memstore.database.faults import BUSY_SECONDS, UNREADABLE, damaged, translated
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
 from memstore.errors import (
@@ -82,10 +82,12 @@ class Database:
             connection.execute("BEGIN")
             try:
                 yield connection
+            except UNREADABLE as error:
+                self._end(connection)
+                self._judge(connection, error)
+                raise
             finally:
-                # An error can have ended the transaction already (a full disk does).
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._end(connection)
 
     def require_writable(self) -> None:
         """Raise `ReadOnlyError` where nothing can be changed, before any work is done for a change."""
@@ -102,10 +104,26 @@ class Database:
             try:
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+            except UNREADABLE as error:
+                self._end(connection)
+                self._judge(connection, error)
                 raise
+            finally:
+                self._end(connection)
+
+    @staticmethod
+    def _end(connection: apsw.Connection) -> None:
+        # An error can have ended the transaction already (a full disk does).
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _judge(self, connection: apsw.Connection, error: Exception) -> None:
+        """Raise `DamagedStoreError` in place of an error that no sound file would have led to."""
+        if isinstance(error, MemstoreError | UnicodeError):
+            return
+        found = connection.pragma("quick_check", 1)
+        if found != "ok":
+            raise damaged(self.path, RuntimeError(found)) from error
 
     def size(self) -> int:
         """Return the bytes of the file and of the log beside it."""
