@@ -216,7 +216,10 @@ class Test:
         tally.during += unfinished is not None
         tally.acknowledged += len(done)
         created: list[dict[str, Any]] = []
+        traces: list[str] = []
         for told, returned in done:
+            if told.get("secure"):
+                traces += self._traces(told["ids"])
             if told["kind"] in ("create", "backup", "migrate"):
                 created.append({**told, "returned": returned})
             else:
@@ -224,6 +227,7 @@ class Test:
         if unfinished is not None and unfinished["kind"] in ("create", "backup", "migrate"):
             created.append(unfinished)
         faults, halves = self._check(unfinished)
+        faults += traces
         for told in created:
             lost, broken = self._check_other(told, acknowledged="returned" in told)
             faults += lost
@@ -232,6 +236,12 @@ class Test:
             if not left.name.startswith(self.path.name):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
         self._note(tally, f"round {number}, {operation}", faults, halves)
+
+    def _traces(self, ids: list[int]) -> list[str]:
+        """Return which memories left a trace in the file or beside it: the number that no other text has."""
+        held = b"".join(one.read_bytes() for one in self.path.parent.iterdir() if one.is_file())
+        numbers = {one: self.expected.known[one]["text"].split(" note ")[1].partition(".")[0] for one in ids}
+        return [f"memory {one} left a trace" for one, number in numbers.items() if number.encode() in held]
 
     def _note(self, tally: Tally, where: str, lost: list[str], halves: list[str]) -> None:
         doctor = [one for one in halves if one.startswith("doctor")]

@@ -120,12 +120,13 @@ class Worker:
                     lambda one=one, changes=changes: [store.update(one, **changes)],
                 )
 
-    def delete(self, **options: Any) -> Iterator[Call]:
+    def delete(self, *, secure: bool = False) -> Iterator[Call]:
+        options = {"secure": True} if secure else {}
         with self.opened() as store:
             ids = self.ids(store)
             while len(ids) > 5:
                 gone = [ids.pop(self.rng.randrange(len(ids))) for _ in range(self.rng.randint(1, 4))]
-                yield {"kind": "delete", "ids": gone}, lambda gone=gone: store.delete(gone, **options)
+                yield {"kind": "delete", "ids": gone, "secure": secure}, lambda gone=gone: store.delete(gone, **options)
 
     def secure_delete(self) -> Iterator[Call]:
         return self.delete(secure=True)
@@ -227,7 +228,8 @@ class Worker:
     def reindex(self) -> Iterator[Call]:
         with self.opened() as store:
             while True:
-                yield {"kind": "keep"}, lambda: store.maintenance.reindex() and None
+                languages = self.rng.sample(LANGUAGES, self.rng.randint(1, 3))
+                yield {"kind": "keep"}, lambda languages=languages: store.maintenance.reindex(languages=languages)
 
     def repair(self) -> Iterator[Call]:
         """Damage what can be rebuilt, and have it rebuilt."""

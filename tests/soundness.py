@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from memstore import MemoryStore, memories
-from memstore.analysis import Analyser
+from memstore.analysis import LANGUAGES, Analyser
 from memstore.checks import digest
 from memstore.entities import key, known_terms
 from memstore.memories import Row
@@ -107,8 +107,9 @@ def _beside(rows: dict[int, Row]) -> dict[int, list[int]]:
 
 def _keywords(conn: apsw.Connection, rows: dict[int, Row]) -> Iterator[str]:
     """Compare the keyword index and its cache with an analysis of the memories."""
-    languages = tuple(conn.execute("SELECT value FROM meta WHERE key = 'languages'").get.split())
-    read = {one: _analysed(row, languages) for one, row in rows.items()}
+    # Each as it was analysed: in the languages that the file had then.
+    made = dict(conn.execute("SELECT memory_id, analyser FROM analysed"))
+    read = {one: _analysed(row, tuple(made.get(one, "").split()[1:]) or LANGUAGES) for one, row in rows.items()}
     near = _beside(rows)
     cached = {one: rest for one, *rest in conn.execute("SELECT memory_id, languages, length, beside FROM analysed")}
     expected = {one: [said, counts.total(), " ".join(map(str, near[one]))] for one, (said, counts) in read.items()}
