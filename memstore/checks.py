@@ -124,7 +124,8 @@ def brief(value: Any) -> str:
 def one_of(field: str, value: Any, allowed: Collection[str]) -> str:
     """Return a value from a fixed list, or refuse it."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidInputError(f"the {field} {brief(value)} is unknown; give one of {', '.join(allowed)}.")
+        there = ", ".join(one if one.isprintable() else brief(one) for one in allowed)
+        raise InvalidInputError(f"the {field} {brief(value)} is unknown; give one of {there}.")
     return value
 
 
@@ -166,7 +167,8 @@ def position(value: Any) -> float | None:
         found = math.inf
     if not math.isfinite(found):
         raise InvalidInputError("position is not finite; give a number that a float can hold.")
-    return found
+    # SQLite keeps no negative zero, and the hash of the row would be that of another.
+    return found + 0.0
 
 
 def codes(value: Any) -> tuple[str, ...]:
@@ -277,9 +279,13 @@ def amount(field: str, value: Any) -> float:
 
 def identifier(value: Any, field: str = "") -> int:
     """Return a memory's id as Python's own number, or refuse it by the name of its field."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None:
         raise InvalidInputError(f"{field and field + ': '}the id {brief(value)} is not a whole number.")
-    return int(value.__index__())
+    return found
 
 
 def identifiers(values: Any) -> list[int]:

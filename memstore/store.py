@@ -256,6 +256,12 @@ class MemoryStore:
         _at_once(embed)
         masking = checks.flag("mask_secrets", mask_secrets)
         writes: builtins.list[Write] = []
+        try:
+            items = iter(items)
+        except TypeError:
+            raise InvalidInputError(
+                f"items is {type(items).__name__}, no list of NewMemory; nothing was stored."
+            ) from None
         for number, item in enumerate(items):
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -395,6 +396,7 @@ def main() -> int:
     unknown = sorted(set(given.operation or ()) - set(there))
     if unknown:
         parser.error(f"there is no operation {unknown[0]}; there are {', '.join(there)}")
+    warnings.simplefilter("ignore")
     seed = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
     print(f"seed {seed}, operations: {', '.join(given.operation or there)}", flush=True)
     began = time.monotonic()
