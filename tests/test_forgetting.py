@@ -12,7 +12,7 @@ import pytest
 from conftest import FakeEmbedder
 
 from memstore import MemoryStore, NewMemory
-from memstore.database import Database, automatic_name, file
+from memstore.database import automatic_name, file
 from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
 from memstore.maintenance import scrubbing
 
@@ -66,12 +66,10 @@ def vector_of(store: MemoryStore, memory_id: int, table: str = "vectors_1") -> n
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
-def test_of_what_is_deleted_securely_no_byte_is_left(path, monkeypatch, journal):
+def test_of_what_is_deleted_securely_no_byte_is_left(path, journal):
     """A plain deletion leaves bytes of a memory in the file; a secure one none: of text, names, index and vectors."""
-    if journal == "delete":
-        monkeypatch.setattr(Database, "_use_wal", lambda _, conn: conn.pragma("journal_mode", "delete"))
     models = [FakeEmbedder(dimensions=64), FakeEmbedder(dimensions=48, model_id="second")]
-    store = MemoryStore(path, embedder=models)
+    store = MemoryStore(path, embedder=models, journal=journal)
     for model in models:
         store.spaces.add(model)
     gone = fill(store)

@@ -16,7 +16,7 @@ from memstore.database import schema
 PACKAGE = Path(memstore.__file__).parent
 # From the bottom up; a module imports only from layers below its own, so that those of one layer are strangers.
 LAYERS = [
-    {"cleaning", "errors", "health", "masking", "records"},
+    {"cleaning", "errors", "forking", "health", "masking", "records"},
     {"database", "loading"},
     {"analysis", "passages"},
     {"checks", "lexicon", "threads"},
@@ -32,7 +32,7 @@ LAYERS = [
     {"searching"},
     {"context", "exporting", "maintenance", "transfer"},
     {"store", "render"},
-    {"demo"},
+    {"aio", "demo"},
     {"cli"},
     {"__main__"},
 ]

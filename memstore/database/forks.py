@@ -8,7 +8,6 @@ before a fork, by the process whose it is.
 
 import contextlib
 import ctypes
-import os
 import threading
 import time
 import weakref
@@ -19,6 +18,7 @@ import apsw
 
 from memstore.database import faults
 from memstore.errors import StorageError
+from memstore.forking import at_fork
 
 
 class Held(Protocol):
@@ -87,9 +87,5 @@ def _after(*, child: bool) -> None:
         _lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before,
-        after_in_parent=lambda: _after(child=False),
-        after_in_child=lambda: _after(child=True),
-    )
+# Who uses a file may wait for a model: files first, then what `forking` waits for.
+at_fork(_before, lambda: _after(child=False), lambda: _after(child=True))

@@ -20,6 +20,7 @@ Journal: TypeAlias = Literal["auto", "wal", "delete"]
 DURABILITIES: tuple[Durability, ...] = ("normal", "full")
 JOURNALS: tuple[Journal, ...] = ("auto", "wal", "delete")
 _LOOKS = 3
+_ENCRYPTED_CACHE_KIB = 64 * 1024
 
 
 class Opener:
@@ -228,6 +229,9 @@ class Opener:
         # Vector scans read most of the file; mapped, they do so without copying each page. A disk that can't hold a
         # log may be a network's, where a page that can't be had would end the process.
         connection.pragma("mmap_size", 1 << 31 if in_wal else 0)
+        if self._key is not None:
+            # What is encrypted is never mapped; without room for them its pages are decrypted for each scan.
+            connection.pragma("cache_size", -_ENCRYPTED_CACHE_KIB)
 
     def _switch(self, connection: apsw.Connection, mode: str) -> str:
         patience, tries = waiting.Patience(), 0

@@ -74,7 +74,7 @@ def warning(conn: apsw.Connection) -> str | None:
     since = unfinished(conn)
     if since is None:
         return None
-    return f"traces may be left of what was deleted securely, which was not ended on {since[:10]}; {_REMEDY}"
+    return f"traces may be left of what was deleted securely: begun on {since[:10]}, it was not ended; {_REMEDY}"
 
 
 def _require_vectors(database: Database) -> None:
