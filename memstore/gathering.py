@@ -4,13 +4,13 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import apsw
 import numpy as np
 
-from memstore import entities, keyword, semantic, staleness, threads
+from memstore import checks, entities, keyword, semantic, staleness, threads
 from memstore.analysis import Analyser
 from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.background import Backgrounds
@@ -101,6 +101,7 @@ class Gatherer:
 
         Raises `SignalUnavailableError` when a signal that was named can't help.
         """
+        question = replace(question, query=question.query[: checks.LONGEST_QUERY])
         stored = semantic.spaces(conn)
         refuse_unknown(question.signals, question.weights, SIGNALS, stored)
         with clock("analyse"):

@@ -13,7 +13,7 @@ from memstore import checks, threads
 from memstore.analysis import spoken
 from memstore.database import all_rows, as_stored, one_value
 from memstore.entities import COUNTS
-from memstore.errors import InvalidInputError
+from memstore.errors import InvalidInputError, StorageError
 from memstore.filters import Condition, superseding
 from memstore.records import Entity, Memory
 
@@ -225,7 +225,12 @@ def write(conn: apsw.Connection, row: Row) -> Row:
 
 def next_id(conn: apsw.Connection, above: int = 0) -> int:
     """Return an id that no memory has had, above a given one."""
-    return max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above) + 1
+    found = int(max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above)) + 1
+    if found > checks.LARGEST_INTEGER:
+        raise StorageError(
+            f"every id up to {checks.LARGEST_INTEGER:,} was given; export the memories and import them into a new file."
+        )
+    return found
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
