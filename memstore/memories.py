@@ -123,7 +123,7 @@ def get(conn: apsw.Connection, memory_id: int) -> Row | None:
 
 
 def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
-    """Return rows by id, from one statement."""
+    """Return rows by id as they stand in the file, from one statement: damaged ones too, which a check looks for."""
     found = all_rows(
         conn,
         f"SELECT {', '.join('m.' + name for name in _NAMES)},"
@@ -131,7 +131,7 @@ def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
         " FROM json_each(?) j JOIN memories m ON m.id = j.value",
         (json.dumps(sorted(ids)),),
     )
-    return {fields[0]: _read_row(fields, tags) for *fields, tags in found}
+    return {fields[0]: _as_row(fields, tags) for *fields, tags in found}
 
 
 def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:
@@ -414,11 +414,15 @@ def _row(conn: apsw.Connection, where: str, *values: Any, order: str = "id") -> 
     return _read_row(found[0], tags)
 
 
+def _as_row(fields: Sequence[Any], tags: str) -> Row:
+    named: dict[str, Any] = dict(zip(_NAMES, fields, strict=True))
+    return Row(**named | {"pinned": bool(named["pinned"])}, tags=tuple(sorted(json.loads(tags))))
+
+
 def _read_row(fields: Sequence[Any], tags: str) -> Row:
     """Return a row as it was read; raise `DamagedStoreError` on what no write could have left."""
-    named: dict[str, Any] = dict(zip(_NAMES, fields, strict=True))
-    with as_stored(f"memory {named['id']}"):
-        row = Row(**named | {"pinned": bool(named["pinned"])}, tags=tuple(sorted(json.loads(tags))))
+    with as_stored(f"memory {fields[0]}"):
+        row = _as_row(fields, tags)
         texts = [row.namespace, row.text, row.created_at, row.updated_at, row.metadata]
         texts += [one for one in (row.key, row.author, row.thread, row.language, row.expires_at) if one is not None]
         numbers = [one for one in (row.position, row.created_offset, row.replaces) if one is not None]

@@ -9,7 +9,7 @@ import apsw
 import numpy as np
 
 from memstore.checks import digest
-from memstore.database import all_rows, as_stored, one_value
+from memstore.database import all_rows, one_value
 from memstore.embedding import Vector
 from memstore.filters import Condition
 from memstore.records import Candidates
@@ -41,7 +41,7 @@ class StoredSpace:
     languages: str
     state: str
     searched: int
-    # Why its vectors can't be reached: the tables that hold them are not as they were made. Nothing when they are.
+    # Why it can't be used; nothing where it can.
     damage: str = ""
 
     @property
@@ -67,19 +67,20 @@ def spaces(conn: apsw.Connection) -> list[StoredSpace]:
     """Return the embedding spaces of the file, oldest first."""
     rows = all_rows(conn, f"SELECT {_COLUMNS} FROM embedders ORDER BY id")
     names = _COLUMNS.split(", ")
-    with as_stored("the list of embedding spaces"):
-        return [_sound(conn, StoredSpace(**dict(zip(names, row, strict=True)))) for row in rows]
+    found = [StoredSpace(**dict(zip(names, row, strict=True))) for row in rows]
+    return [replace(space, damage=_damage(conn, space)) for space in found]
 
 
-def _sound(conn: apsw.Connection, space: StoredSpace) -> StoredSpace:
-    """Return a space with what is wrong with its tables; raise `TypeError` or `ValueError` on a row never written."""
+def _damage(conn: apsw.Connection, space: StoredSpace) -> str:
+    """Say why a space can't be used, nothing where it can: its row or its tables are not as they were made."""
     texts = (space.name, space.model_id, space.query_prefix, space.passage_prefix, space.languages)
-    if not all(isinstance(one, str) for one in texts) or not isinstance(space.spec, str | None):
-        raise TypeError("a name is no text")
+    whole = isinstance(space.dimensions, int) and isinstance(space.fingerprint, bytes)
+    if not whole or not all(isinstance(one, str) for one in texts) or not isinstance(space.spec, str | None):
+        return unreadable(space, "what is noted of it is of another kind")
     if len(space.fingerprint) != 4 * space.dimensions or space.state not in ("ready", "filling"):
-        raise ValueError(f"the space {space.name} is not as it was made")
-    declared = one_value(conn, "SELECT sql FROM sqlite_schema WHERE name = ?", (space.table,))
-    damage = "" if declared == _declaration(space) else f"{space.table} is not the table that was made"
+        return unreadable(space, "what is noted of it is not what was")
+    if one_value(conn, "SELECT sql FROM sqlite_schema WHERE name = ?", (space.table,)) != declaration(space):
+        return unreadable(space, f"{space.table} is not the table that was made")
     try:
         # sqlite-vec 0.1.9 follows a null pointer where it can't ask its table of rowids for these columns.
         conn.execute(
@@ -87,8 +88,8 @@ def _sound(conn: apsw.Connection, space: StoredSpace) -> StoredSpace:
             f" {space.table}_vector_chunks00 LIMIT 0"
         )
     except apsw.SQLError as error:
-        damage = str(error)
-    return replace(space, damage=damage and unreadable(space, damage))
+        return unreadable(space, error)
+    return ""
 
 
 def unreadable(space: StoredSpace, why: object) -> str:
@@ -96,7 +97,8 @@ def unreadable(space: StoredSpace, why: object) -> str:
     return f"the vectors of {space.name} are damaged ({why}); memstore doctor says what is wrong"
 
 
-def _declaration(space: StoredSpace) -> str:
+def declaration(space: StoredSpace) -> str:
+    """Return the statement that makes a space's table of vectors, as the file keeps it."""
     return f"CREATE VIRTUAL TABLE {space.table} USING vec0 (embedding FLOAT[{space.dimensions}] DISTANCE_METRIC=cosine)"
 
 
@@ -128,7 +130,7 @@ def add_space(
             *(background.tobytes(), " ".join(languages), state),
         ),
     )
-    conn.execute(_declaration(spaces(conn)[-1]))
+    conn.execute(declaration(spaces(conn)[-1]))
     return spaces(conn)[-1]
 
 

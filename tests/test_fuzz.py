@@ -68,6 +68,9 @@ def test_a_file_that_was_cut_is_refused(written, size):
         "PRAGMA writable_schema = on; UPDATE sqlite_schema SET sql = replace(sql, 'cosine', 'l2')",
         "UPDATE vectors_1_vector_chunks00 SET vectors = x'00'",
         "UPDATE vectors_1_chunks SET validity = x'ff'",
+        "UPDATE embedders SET fingerprint = x'00'",
+        "UPDATE embedders SET state = 'lost'",
+        "UPDATE embedders SET dimensions = 9",
     ],
 )
 def test_damaged_vectors_cost_their_own_signal_alone(damaged, sql):
@@ -106,8 +109,6 @@ def test_memories_are_written_and_deleted_beside_a_lost_vector_table(damaged):
         ("UPDATE memories SET created_offset = 999999 WHERE id = 3", "get"),
         ("PRAGMA ignore_check_constraints = on; UPDATE memories SET metadata = '{' WHERE id = 3", "get"),
         ("PRAGMA ignore_check_constraints = on; UPDATE memories SET metadata = '[]' WHERE id = 3", "get"),
-        ("UPDATE embedders SET fingerprint = x'00'", "search"),
-        ("UPDATE embedders SET state = 'lost'", "search"),
         ("UPDATE uses SET last_used_at = 'yesterday'", "get"),
     ],
 )
