@@ -117,9 +117,15 @@ def content_hash(namespace: str, author: str | None, thread: str | None, text: s
 
 
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
-    """Return the row of an id, expired or not."""
+    """Return the row of an id, expired or not; raise `DamagedStoreError` where it can't have been written."""
     # SQLite's ids end at 64 bits: one beyond is no memory's.
     return _row(conn, "id = ?", memory_id) if abs(memory_id) <= checks.LARGEST_INTEGER else None
+
+
+def is_there(conn: apsw.Connection, memory_id: int) -> bool:
+    """Say whether there is a row of an id, expired or not, damaged or not."""
+    there = "SELECT EXISTS (SELECT 1 FROM memories WHERE id = ?)"
+    return abs(memory_id) <= checks.LARGEST_INTEGER and bool(one_value(conn, there, (memory_id,)))
 
 
 def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
@@ -235,13 +241,13 @@ def next_id(conn: apsw.Connection, above: int = 0) -> int:
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
     """Delete a row, its tags and uses; what replaced it replaces what it did. What is derived must be gone before."""
-    row = get(conn, memory_id)
-    if row is not None and row.replaces is not None:
+    older = one_value(conn, "SELECT replaces FROM memories WHERE id = ?", (memory_id,))
+    if older is not None:
         newer = [
-            get(conn, other) for (other,) in all_rows(conn, "SELECT id FROM memories WHERE replaces = ?", (row.id,))
+            get(conn, one) for (one,) in all_rows(conn, "SELECT id FROM memories WHERE replaces = ?", (memory_id,))
         ]
         for one in filter(None, newer):
-            write(conn, dataclasses.replace(one, replaces=row.replaces))
+            write(conn, dataclasses.replace(one, replaces=older))
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))

@@ -120,6 +120,15 @@ def test_a_row_that_no_write_could_leave_is_said_to_be_damaged(written, damaged,
         store.search("Maria da Silva note garden", k=20) if asked == "search" else store.get(3)
 
 
+def test_a_damaged_memory_can_be_deleted(damaged):
+    """What can't be read as a memory can be taken out of the file."""
+    sql = "UPDATE memories SET created_at = 'yesterday', replaces = 2 WHERE id = 3"
+    with damaged(sql, embedder=FakeEmbedder()) as store:
+        assert store.delete(3) == 1
+        assert store.get(3) is None
+        assert store.count() == 19
+
+
 def test_a_table_that_is_gone_is_said_to_be_damage(damaged):
     """A table that the schema has and the file has not is told as damage, with what to do."""
     with (
