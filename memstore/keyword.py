@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memstore.analysis import STEM_MARK, QueryWord, exact, fold, weight
-from memstore.database import all_rows, fts5_string, one_value
+from memstore.database import all_rows, as_stored, fts5_string, one_value
 from memstore.filters import Condition
 from memstore.ranking import Ranking, Values
 from memstore.records import Candidates, Match
@@ -98,9 +98,10 @@ def indexed(conn: apsw.Connection, memory_id: int) -> bool:
 
 def counted(terms: str, counts: str) -> dict[str, int]:
     """Return how often each term stands in a memory, from what `analysed` holds."""
-    found = dict.fromkeys(terms.split(" ") if terms else (), 1)
-    for one, count in zip(found, counts.split(" ") if counts else (), strict=False):
-        found[one] = int(count)
+    with as_stored("the cache of analysed texts"):
+        found = dict.fromkeys(terms.split(" ") if terms else (), 1)
+        for one, count in zip(found, counts.split(" ") if counts else (), strict=False):
+            found[one] = int(count)
     return found
 
 
@@ -347,10 +348,11 @@ def _analysed(conn: apsw.Connection, ids: Iterable[int]) -> list[_Analysed]:
         " WHERE memory_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(ids)),),
     )
-    return [
-        _Analysed(memory_id=a, length=b, terms=c, counts=d, beside=tuple(map(int, e.split(" "))) if e else ())
-        for a, b, c, d, e in rows
-    ]
+    with as_stored("the cache of analysed texts"):
+        return [
+            _Analysed(memory_id=a, length=b, terms=c, counts=d, beside=tuple(map(int, e.split(" "))) if e else ())
+            for a, b, c, d, e in rows
+        ]
 
 
 def _counts(rows: Sequence[_Analysed], terms: Sequence[str]) -> Values:
@@ -361,12 +363,13 @@ def _counts(rows: Sequence[_Analysed], terms: Sequence[str]) -> Values:
     """
     found = np.zeros((len(rows), len(terms)))
     padded = [f" {term} " for term in terms]
-    for index, row in enumerate(rows):
-        text = f" {row.terms} "
-        above_one = row.counts.split(" ") if row.counts else ()
-        for column, term in enumerate(padded):
-            at = text.find(term)
-            if at >= 0:
-                before = text.count(" ", 0, at) if above_one else 0
-                found[index, column] = int(above_one[before]) if before < len(above_one) else 1
+    with as_stored("the cache of analysed texts"):
+        for index, row in enumerate(rows):
+            text = f" {row.terms} "
+            above_one = row.counts.split(" ") if row.counts else ()
+            for column, term in enumerate(padded):
+                at = text.find(term)
+                if at >= 0:
+                    before = text.count(" ", 0, at) if above_one else 0
+                    found[index, column] = int(above_one[before]) if before < len(above_one) else 1
     return found

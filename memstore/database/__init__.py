@@ -2,7 +2,7 @@
 
 from memstore.database.byte_copies import copy_bytes
 from memstore.database.copies import automatic_backups, automatic_name
-from memstore.database.faults import BUSY_SECONDS
+from memstore.database.faults import BUSY_SECONDS, as_stored
 from memstore.database.file import Database
 from memstore.database.inspection import broken_references, integrity, log_size, pages
 from memstore.database.keys import Key
@@ -36,6 +36,7 @@ __all__ = [
     "Key",
     "SchemaObject",
     "all_rows",
+    "as_stored",
     "automatic_backups",
     "automatic_name",
     "broken_references",

@@ -8,13 +8,13 @@ from pathlib import Path
 import apsw
 
 from memstore.database.connections import Connections
-from memstore.database.faults import translated
+from memstore.database.faults import UNREADABLE, damaged, translated
 from memstore.database.keys import Key, secret, unreadable
 from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
-from memstore.errors import NotAStoreError, ReadOnlyError, StorageError
+from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
 
 
 class Database:
@@ -86,8 +86,11 @@ class Database:
             connection.execute("BEGIN")
             try:
                 yield connection
-            finally:
+            except BaseException as error:
                 _roll_back(connection, process)
+                self._judge(connection, error)
+                raise
+            _roll_back(connection, process)
 
     def require_writable(self) -> None:
         """Raise `ReadOnlyError` where nothing can be changed, before any work is done for a change."""
@@ -109,9 +112,18 @@ class Database:
                         " can finish; nothing was written here."
                     )
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 _roll_back(connection, process)
+                self._judge(connection, error)
                 raise
+
+    def _judge(self, connection: apsw.Connection, error: BaseException) -> None:
+        """Raise `DamagedStoreError` in place of an error that no sound file would have led to."""
+        if not isinstance(error, UNREADABLE) or isinstance(error, MemstoreError | UnicodeError):
+            return
+        found = connection.pragma("quick_check", 1)
+        if found != "ok":
+            raise damaged(self.path, found) from error
 
     def size(self) -> int:
         """Return the bytes of the file and of the log beside it."""

@@ -21,8 +21,10 @@ _NAMES = frozenset({"name", "person"})
 # So much of the weight of entities is a name worth; examples/fusion.py measures it.
 NAME_CONFIDENCE = 0.4
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
-# A query is a question or a pasted page; entities past its first two thousand words are not looked up.
+# A query is a question or a pasted page; entities past its first two thousand words are not looked up, nor what comes
+# so late in a script that is written without spaces.
 _MOST_QUERY_PIECES = 2_000
+_LONGEST_HEAD = 12_000
 # A mention counts unless it is in doubt and nothing else says that there is such an entity.
 COUNTS = (
     "(l.doubtful = 0 OR EXISTS"
@@ -112,6 +114,7 @@ def joined(conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
     """Return the entities of a query that the store knows: found in it, or named in it however they are spelt."""
     text = unicodedata.normalize("NFC", text)
+    text = text[:_LONGEST_HEAD]
     head = text[: max((start + len(piece) for piece, start in _first(pieces(text), _MOST_QUERY_PIECES)), default=0)]
     spelt = set(grams(head, _LONGEST_GRAM))
     written = find(head, known_terms(conn, spelt), recogniser).sure
