@@ -7,6 +7,7 @@ from memstore.errors import (
     BusyError,
     DamagedStoreError,
     EmbedderError,
+    EncryptionError,
     InvalidInputError,
     MemstoreError,
     NewerSchemaError,
@@ -14,10 +15,12 @@ from memstore.errors import (
     NotFoundError,
     ReadOnlyError,
     RerankerError,
+    SecretWarning,
     SignalUnavailableError,
     StorageError,
 )
-from memstore.health import Backup, Finding, Salvaged
+from memstore.health import Backup, Diagnosis, Finding, Repair, Salvaged
+from memstore.maintenance import diagnose
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
     RECALL,
@@ -63,8 +66,10 @@ __all__ = [
     "Context",
     "ContextItem",
     "DamagedStoreError",
+    "Diagnosis",
     "Embedder",
     "EmbedderError",
+    "EncryptionError",
     "Entity",
     "Filled",
     "Finding",
@@ -83,10 +88,12 @@ __all__ = [
     "Preset",
     "ReadOnlyError",
     "Recogniser",
+    "Repair",
     "Reranker",
     "RerankerError",
     "Salvaged",
     "SearchResult",
+    "SecretWarning",
     "SignalScore",
     "SignalUnavailableError",
     "Space",
@@ -96,6 +103,7 @@ __all__ = [
     "Term",
     "Weights",
     "analyze",
+    "diagnose",
     "from_function",
     "salvage",
 ]

@@ -97,9 +97,11 @@ class Filler:
     def place(self, conn: apsw.Connection, prepared: Prepared) -> list[tuple[StoredSpace, MadeOf]]:
         """Return the spaces that vectors go to, in the transaction that stores them; the first space is made here."""
         spaces = semantic.spaces(conn)
-        if prepared.first is not None and not spaces:
+        if prepared.first is not None:
             model, made = prepared.first
-            return [(new_space(conn, model), made)]
+            # Another thread or process may have made the first space meanwhile.
+            own = [space for space in spaces if self._serving.made(space, model)]
+            return [(space, made) for space in own] if spaces else [(new_space(conn, model), made)]
         return [(space, prepared.by_space[space.id]) for space in spaces if prepared.by_space.get(space.id)]
 
     def step(self) -> None:
@@ -107,7 +109,11 @@ class Filler:
         if self._serving.unavailable() or self._database.read_only:
             return
         with self._database.read() as conn:
-            spaces = [one for one in semantic.spaces(conn) if one.state != "ready" or semantic.waits(conn, one)]
+            spaces = [
+                one
+                for one in semantic.spaces(conn)
+                if not one.damage and (one.state != "ready" or semantic.waits(conn, one))
+            ]
         for space in spaces:
             model = self._serving.working(space)
             if model is not None:
@@ -277,6 +283,8 @@ class Filler:
     def _require(conn: apsw.Connection, space: StoredSpace) -> None:
         if not semantic.is_there(conn, space):
             raise EmbedderError(f"the space {space.name} has been removed from the file")
+        if space.damage:
+            raise EmbedderError(space.damage)
 
     def _verified(self, space: StoredSpace) -> Model:
         """Return the model of a space once it has said again who it is: filling is long, and must not mix."""

@@ -58,6 +58,23 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What a repair did.
+
+    `backup` is the copy that was made before anything was changed, None where nothing had to be. `rebuilt` says how
+    many of what were made again, `lost` are sentences on what could not be saved, or could not be made again yet.
+    `before` is the diagnosis that it went by and `diagnosis` the one after it.
+    """
+
+    backup: Path | None
+    rebuilt: Mapping[str, int]
+    lost: tuple[str, ...]
+    before: Diagnosis
+    diagnosis: Diagnosis
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Salvaged:
     """What was recovered of a damaged file into a new one.
 

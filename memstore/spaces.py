@@ -11,7 +11,7 @@ from memstore import checks, semantic
 from memstore.database import Database
 from memstore.embedding import FINGERPRINT_TEXT, Given, Model
 from memstore.embedding import resolve as models_of
-from memstore.errors import EmbedderError, InvalidInputError, NotFoundError
+from memstore.errors import DamagedStoreError, EmbedderError, InvalidInputError, NotFoundError
 from memstore.filling import RESERVED, Filler, new_space
 from memstore.filters import Filter
 from memstore.records import Answers, Comparison, Filled, Space
@@ -162,7 +162,8 @@ class Spaces:
         """Take a space out of the file with all of its vectors, and return how many those were.
 
         Raises `InvalidInputError`, with nothing changed, when no other space could be searched afterwards and `last`
-        is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension.
+        is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension;
+        `DamagedStoreError` where its tables are not as they were made.
         """
         name = checks.required_name("name", name)
         if self._database.vectors_unavailable is not None:
@@ -172,6 +173,8 @@ class Spaces:
             space = next((one for one in spaces if one.name == name), None)
             if space is None:
                 raise self._unknown(name, spaces)
+            if space.damage:
+                raise DamagedStoreError(f"{name} can't be removed: {space.damage}. Nothing was changed.")
             others = [one for one in spaces if one.id != space.id and one.state == "ready"]
             if not others and not last:
                 raise InvalidInputError(

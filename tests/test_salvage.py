@@ -34,7 +34,7 @@ from memstore import (
     salvage,
     semantic,
 )
-from memstore.database import Database, copy_aside
+from memstore.database import Database, copy_aside, placing
 from memstore.memories import Row
 from memstore.salvaging.believing import Believed, believe
 from memstore.salvaging.log import Log
@@ -629,15 +629,14 @@ def test_a_file_that_changes_all_the_time_is_refused(original, tmp_path, monkeyp
     """A copy is of one moment: a file that is being written is copied again, and after some times refused."""
     path = tmp_path / "memory.db"
     path.write_bytes(original.content)
-    copied = shutil.copyfile
+    copied = placing.copy_bytes
 
     def grown(read: Path, written: Path) -> None:
         copied(read, written)
-        with open(path, "ab") as file:
+        with open(read, "ab") as file:
             file.write(bytes(PAGE))
 
-    (tmp_path / "memory.db-wal").write_bytes(b"")
-    monkeypatch.setattr(shutil, "copyfile", grown)
+    monkeypatch.setattr(placing, "copy_bytes", grown)
     with pytest.raises(BusyError, match="being written"):
         salvage(path, tmp_path / "saved.db")
     assert not (tmp_path / "saved.db").exists()

@@ -5,6 +5,8 @@ from functools import cache
 
 import regex
 
+from memstore import forking
+
 _SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}
 _PORTUGUESE = (
     # Plurals that are not the singular and an s, and the spellings of both without their accents.
@@ -44,6 +46,8 @@ _PLURAL = regex.compile(
 _NO_PLURALS = "aliás após apos atlas atrás caos deus detrás dios gás interés interes jamás seis zeus"
 _SINGULAR = frozenset(_NO_PLURALS.split())
 _SPANISH_Z = regex.compile(r"(?<=[aeiou])z$")
+# What has no Latin letter has no ending that is known here: asking would only take time, most of it in Chinese.
+_LATIN = regex.compile(r"\p{Latin}")
 
 
 def snowball(language: str, word: str) -> str:
@@ -78,12 +82,15 @@ def stem(language: str, word: str) -> str:
 
 def stems(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the stem of a word in each of some languages."""
+    if not _LATIN.search(word):
+        return (word.lower(),) * len(languages)
     return tuple(stem(language, word) for language in languages)
 
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    from nltk.stem.snowball import SnowballStemmer
+    with forking.using_a_model():
+        from nltk.stem.snowball import SnowballStemmer
 
     stemmed: Callable[[str], str] = SnowballStemmer(_SNOWBALL[language]).stem
     return stemmed

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import apsw
-
+from memstore.database.aside import state
+from memstore.database.byte_copies import copy_bytes
 from memstore.database.faults import translated
 from memstore.database.paths import checked_path
 from memstore.errors import BusyError, StorageError
 
-_PIECE = 1 << 20
+_JOURNALS = ("-wal", "-journal")
 # A file that is being written changes while it is copied; it is copied again so many times.
 _TRIES = 5
 _LONGEST_PREFIX = 60
@@ -32,14 +32,18 @@ def new_file(destination: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=f"{target.name[:_LONGEST_PREFIX]}.partial-", dir=target.parent))
     except OSError as error:
-        raise StorageError(f"{target} can't be made: {error.strerror}; choose another folder.") from error
+        raise StorageError(
+            f"{target} can't be made ({error.strerror}); make room if the disk is full, or choose another folder."
+        ) from error
     try:
         made = folder / target.name
         yield made
         _sync(made, os.O_RDWR)
         _name(made, target)
     except OSError as error:
-        raise StorageError(f"{target} can't be written: {error.strerror or error}; nothing was kept of it.") from error
+        raise StorageError(
+            f"{target} can't be written ({error.strerror or error}); make room if the disk is full. Nothing was kept."
+        ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
@@ -53,35 +57,17 @@ def copy_aside(path: Path, folder: Path) -> Path:
     """
     copy = folder / "original.db"
     for _ in range(_TRIES):
-        before = _state(path)
+        before = state(path)
+        for end in ("", *_JOURNALS):
+            copy.with_name(copy.name + end).unlink(missing_ok=True)
         with translated(path):
-            _copy_locked(path, copy)
-        for suffix in ("-wal", "-journal"):
-            beside = path.with_name(path.name + suffix)
-            copy.with_name(copy.name + suffix).unlink(missing_ok=True)
-            if beside.exists():
-                shutil.copyfile(beside, copy.with_name(copy.name + suffix))
-        if _state(path) == before:
+            copy_bytes(path, copy)
+        journal = path.with_name(path.name + "-journal")
+        if journal.exists():
+            shutil.copyfile(journal, copy.with_name(copy.name + "-journal"))
+        if state(path) == before:
             return copy
     raise BusyError(f"{path.name} is being written; close it everywhere and try again.")
-
-
-def _copy_locked(path: Path, copy: Path) -> None:
-    # Where the system's locks belong to the process, closing any handle of a file that SQLite does not know of gives
-    # up the locks of every connection to it (https://www.sqlite.org/howtocorrupt.html, 2.2).
-    source = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
-    try:
-        size = source.xFileSize()
-        with open(copy, "wb") as into:
-            for at in range(0, size, _PIECE):
-                into.write(source.xRead(min(_PIECE, size - at), at))
-    finally:
-        source.xClose()
-
-
-def _state(path: Path) -> list[tuple[int, int] | None]:
-    parts = [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))]
-    return [(part.stat().st_size, part.stat().st_mtime_ns) if part.exists() else None for part in parts]
 
 
 def _refuse_taken(target: Path) -> None:

@@ -1,13 +1,11 @@
 """The schema of a file: its DDL, its version, and whose file it is."""
 
-import functools
 import importlib.resources
-from collections.abc import Mapping
 from pathlib import Path
 
 import apsw
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
 APPLICATION_ID = 0x6D656D73
 
@@ -17,18 +15,6 @@ def schema() -> str:
     inside = importlib.resources.files("memstore").joinpath("schema.sql")
     source = inside if inside.is_file() else Path(__file__).resolve().parents[2] / "schema.sql"
     return source.read_text(encoding="utf-8")
-
-
-@functools.cache
-def roots() -> Mapping[str, int]:
-    """Return the first page of each table and index in a new file: what helps where a file has lost its schema."""
-    connection = apsw.Connection(":memory:")
-    try:
-        connection.execute(schema())
-        rows = connection.execute("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").fetchall()
-        return {str(name): int(root or 0) for name, root in rows}
-    finally:
-        connection.close()
 
 
 def identity(connection: apsw.Connection) -> tuple[int, int]:

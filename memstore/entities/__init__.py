@@ -10,12 +10,14 @@ from memstore.entities.signal import (
     given,
     identified,
     index,
+    joined,
     known_terms,
     linked,
     mentioned,
     mentioning,
     most_mentioned,
     named,
+    note_recogniser,
     of_query,
     rarity,
     remove,
@@ -23,6 +25,7 @@ from memstore.entities.signal import (
     resolved,
     search,
     share,
+    was_recognised,
 )
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "has_identifier",
     "identified",
     "index",
+    "joined",
     "key",
     "known_terms",
     "linked",
@@ -45,6 +49,7 @@ __all__ = [
     "mentioning",
     "most_mentioned",
     "named",
+    "note_recogniser",
     "of_query",
     "rarity",
     "reading",
@@ -53,4 +58,5 @@ __all__ = [
     "resolved",
     "search",
     "share",
+    "was_recognised",
 ]

@@ -5,6 +5,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
@@ -20,8 +21,10 @@ _NAMES = frozenset({"name", "person"})
 # So much of the weight of entities is a name worth; examples/fusion.py measures it.
 NAME_CONFIDENCE = 0.4
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
-# A query is a question or a pasted page; entities past its first two thousand words are not looked up.
+# A query is a question or a pasted page; entities past its first two thousand words are not looked up, nor what comes
+# so late in a script that is written without spaces.
 _MOST_QUERY_PIECES = 2_000
+_LONGEST_HEAD = 12_000
 # A mention counts unless it is in doubt and nothing else says that there is such an entity.
 COUNTS = (
     "(l.doubtful = 0 OR EXISTS"
@@ -97,9 +100,29 @@ def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
     return tuple(name for (name,) in rows)
 
 
+def joined(conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
+    """Return what was found in a memory now, and what is linked to it since it was found before."""
+    rows = all_rows(
+        conn,
+        "SELECT e.name, e.kind, l.doubtful FROM memory_entities l JOIN entities e ON e.id = l.entity_id"
+        " WHERE l.memory_id = ? AND l.given = 0",
+        (memory_id,),
+    )
+    known = known_terms(conn, [reading(name) for name, _, _ in rows])
+    sure, doubtful = dict[str, Entity](), dict[str, Entity]()
+    for name, kind, in_doubt in rows:
+        # What the user has merged into another entity since is that one.
+        one = known.get(reading(name), Entity(name=name, kind=kind))
+        (doubtful if in_doubt else sure)[key(one.name)] = one
+    sure.update(found.sure)
+    doubtful.update(found.doubtful)
+    return Mentions(sure=sure, doubtful={one: entity for one, entity in doubtful.items() if one not in sure})
+
+
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
     """Return the entities of a query that the store knows: found in it, or named in it however they are spelt."""
     text = unicodedata.normalize("NFC", text)
+    text = text[:_LONGEST_HEAD]
     head = text[: max((start + len(piece) for piece, start in _first(pieces(text), _MOST_QUERY_PIECES)), default=0)]
     spelt = set(grams(head, _LONGEST_GRAM))
     written = find(head, known_terms(conn, spelt), recogniser).sure
@@ -195,13 +218,14 @@ def identified(held: Sequence[QueryEntity]) -> float:
     return max((one.rarity for one in held if one.identifies), default=0.0)
 
 
-def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:
-    """Return the entities that most memories mention, with how many do."""
+def most_mentioned(conn: apsw.Connection, moment: str, limit: int, *, superseded: bool = False) -> list[Entity]:
+    """Return the entities that most memories mention at a time as stored, with how many do."""
+    there, values = _there(conn, moment, superseded=superseded)
     rows = all_rows(
         conn,
         "SELECT e.name, e.kind, count(*) AS mentions FROM entities e JOIN memory_entities l ON l.entity_id = e.id"
-        " GROUP BY e.id HAVING NOT min(l.doubtful) ORDER BY mentions DESC, e.name LIMIT ?",
-        (limit,),
+        f"{there} GROUP BY e.id HAVING NOT min(l.doubtful) ORDER BY mentions DESC, e.name LIMIT ?",
+        (*values, limit),
     )
     return [Entity(name=name, kind=kind, mentions=mentions) for name, kind, mentions in rows]
 
@@ -247,15 +271,38 @@ def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in _given(conn, names)))
 
 
+def note_recogniser(conn: apsw.Connection) -> None:
+    """Note that a recogniser of the caller's own finds names in this file: without it they are not found again."""
+    conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('recogniser', 'used')")
+
+
+def was_recognised(conn: apsw.Connection) -> bool:
+    """Say whether a recogniser of the caller's own has found names in this file."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'recogniser')"))
+
+
 def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
     readings = {name: reading(name) for name in names}
     known = known_terms(conn, readings.values()) if names else {}
     return [known.get(as_read, Entity(name=name, kind="given")) for name, as_read in readings.items()]
 
 
-def count(conn: apsw.Connection) -> int:
-    """Return how many entities memories mention without doubt."""
-    return int(one_value(conn, "SELECT count(DISTINCT entity_id) FROM memory_entities WHERE doubtful = 0"))
+def count(conn: apsw.Connection, moment: str) -> int:
+    """Return how many entities memories mention without doubt at a time as stored."""
+    there, values = _there(conn, moment, superseded=True)
+    return int(
+        one_value(
+            conn,
+            f"SELECT count(DISTINCT l.entity_id) FROM memory_entities l{there or ' WHERE TRUE'} AND l.doubtful = 0",
+            values,
+        )
+    )
+
+
+def _there(conn: apsw.Connection, moment: str, *, superseded: bool) -> tuple[str, tuple[Any, ...]]:
+    """Return what keeps mentions `l` to those by memories that are there, and what is bound to it."""
+    chosen = Filter(superseded=superseded).condition(conn, moment)
+    return ("", ()) if chosen is None else (f" JOIN memories m ON m.id = l.memory_id WHERE {chosen.sql}", chosen.values)
 
 
 def _unlink(conn: apsw.Connection, memory_id: int) -> list[int]:

@@ -26,7 +26,7 @@ def back_up(database: Database, destination: str | os.PathLike[str], progress: P
         with database.read() as conn:
             wanted = summary(conn)
             database.copy(made, progress=progress)
-        found = _read_back(made)
+        found = _read_back(database, made)
         if found != wanted:
             raise _refused(database, target)
         size = made.stat().st_size
@@ -45,14 +45,10 @@ def _dated(path: Path) -> str:
     return f"{path.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}{path.suffix}"
 
 
-def _read_back(made: Path) -> Summary | None:
+def _read_back(database: Database, made: Path) -> Summary | None:
     """Return what a copy holds, None where SQLite finds something wrong with it."""
-    copy = Database(made, read_only=True)
-    try:
-        with copy.read() as conn:
-            return summary(conn) if is_sound(conn) else None
-    finally:
-        copy.close()
+    with database.reading_copy(made) as conn:
+        return summary(conn) if is_sound(conn) else None
 
 
 def _refused(database: Database, target: Path) -> DamagedStoreError | StorageError:

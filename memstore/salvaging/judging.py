@@ -77,7 +77,7 @@ def mended(row: Row, *, created_at: str | None, moment: str) -> Row | None:
     position = row.position if isinstance(row.position, float) and math.isfinite(row.position) else float(row.id)
     created = time(row.created_at) or time(created_at) or time(row.updated_at) or moment
     offset = row.created_offset
-    return Row(
+    found = Row(
         id=row.id,
         key=_name(row.key, longest=checks.LONGEST_KEY),
         namespace=_name(row.namespace) or "default",
@@ -87,7 +87,7 @@ def mended(row: Row, *, created_at: str | None, moment: str) -> Row | None:
         position=position if thread is not None else None,
         language=_name(row.language),
         created_at=created,
-        created_offset=offset if isinstance(offset, int) and abs(offset) <= _LONGEST_DAY else None,
+        created_offset=offset if isinstance(offset, int) and abs(offset) < _LONGEST_DAY else None,
         updated_at=time(row.updated_at) or created,
         expires_at=time(row.expires_at),
         metadata=checks.encoded({**_metadata(row.metadata), SALVAGED: UNVERIFIED}),
@@ -95,6 +95,12 @@ def mended(row: Row, *, created_at: str | None, moment: str) -> Row | None:
         replaces=row.replaces if isinstance(row.replaces, int) and row.replaces > 0 else None,
         tags=tuple(sorted({tag for tag in map(_name, row.tags) if tag is not None})),
     )
+    try:
+        _ = found.day
+    except (ValueError, OverflowError):
+        # At the ends of the calendar a clock may show no date.
+        return dataclasses.replace(found, created_offset=None)
+    return found
 
 
 def _name(value: Any, *, longest: int = checks.LONGEST_NAME) -> str | None:

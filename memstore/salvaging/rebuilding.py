@@ -28,13 +28,14 @@ def rebuild(
     path: Path,
     believed: Believed,
     source: Source,
+    key: bytes | None,
     recogniser: Recogniser | None,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[int, int, list[str]]:
     """Make the file; return how many vectors it has, how many passages wait for one, and what was refused, in words."""
-    with MemoryStore(path, embedder="none", languages=believed.languages, recogniser=recogniser) as store:
+    with MemoryStore(path, embedder="none", languages=believed.languages, key=key, recogniser=recogniser) as store:
         refused = _teach(store, believed)
-    database = Database(path)
+    database = Database(path, key=key)
     try:
         _write(database, believed, recogniser, progress)
         if database.vectors_unavailable is not None:
@@ -50,9 +51,9 @@ def rebuild(
         database.close()
 
 
-def verify(path: Path, believed: Believed) -> None:
+def verify(path: Path, believed: Believed, key: bytes | None) -> None:
     """Raise `DamagedStoreError` unless a new file holds what was to be written to it, and nothing else."""
-    database = Database(path, read_only=True)
+    database = Database(path, read_only=True, key=key)
     try:
         with database.read() as conn:
             sound = is_sound(conn) and summary(conn).memories == len(believed.memories)
@@ -89,7 +90,7 @@ def _write(
     recogniser: Recogniser | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    lexicon = Lexicon(database, believed.languages)
+    lexicon = Lexicon(database)
     analyser = Analyser(believed.languages, lexicon.lookup, lexicon.respell)
     writer = Writer(database, analyser, lexicon, Filler(database, Serving(database, "none", 0.0)), recogniser)
     writer.store([_placing(kept) for kept in believed.memories], progress, embed=False)

@@ -11,12 +11,14 @@ from memstore.checks import flag, now
 from memstore.database import (
     APPLICATION_ID,
     SCHEMA_VERSION,
+    Key,
     bare,
     checked_path,
     copy_aside,
     is_sound,
     new_file,
     require_file,
+    secret,
 )
 from memstore.entities import Recogniser
 from memstore.errors import DamagedStoreError, NewerSchemaError, NotAStoreError
@@ -38,6 +40,7 @@ def salvage(
     destination: str | os.PathLike[str],
     *,
     include_uncertain: bool = False,
+    key: Key | None = None,
     recogniser: Recogniser | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Salvaged:
@@ -49,23 +52,24 @@ def salvage(
     `unverified`. What was deleted is not brought back: where it can't be told whether a memory was, it is named in
     `uncertain` and left out, unless `include_uncertain` is said. Indexes are made anew, and vectors that fit the hash
     kept of them are taken over; passages without one wait for `spaces.fill`. A `recogniser` finds entities as that of
-    `MemoryStore` does.
+    `MemoryStore` does. An encrypted file needs its `key`, which the new file gets too; it is read by SQLite alone.
 
     The new file has its name only when it is whole and has been read back. Raises `StorageError` when the name is
-    taken, `NotAStoreError` on a file of another kind, `NewerSchemaError` on one of a later memstore, `BusyError` while
-    the file is being written, `DamagedStoreError` when nothing can be read.
+    taken, `NotAStoreError` on a file of another kind, `NewerSchemaError` on one of a later memstore, `EncryptionError`
+    where this driver knows no keys, `BusyError` while the file is being written, `DamagedStoreError` when nothing can
+    be read.
     """
     began = time.monotonic()
-    wanted = flag("include_uncertain", include_uncertain)
+    wanted, own_key = flag("include_uncertain", include_uncertain), secret(key)
     original = checked_path(path)
     require_file(original, may_create=False)
     with new_file(destination) as made:
         copy = copy_aside(original, made.parent)
         if not copy.stat().st_size:
             raise NotAStoreError(f"{original} is empty: there is nothing to read.")
-        with _read(original, copy, include_uncertain=wanted) as (source, believed, log):
-            vectors, pending, refused = rebuild(made, believed, source, recogniser, progress)
-        verify(made, believed)
+        with _read(original, copy, own_key, include_uncertain=wanted) as (source, believed, log):
+            vectors, pending, refused = rebuild(made, believed, source, own_key, recogniser, progress)
+        verify(made, believed, own_key)
     return Salvaged(
         path=checked_path(destination),
         memories=len(believed.memories),
@@ -82,12 +86,14 @@ def salvage(
 
 
 @contextmanager
-def _read(original: Path, copy: Path, *, include_uncertain: bool) -> Iterator[tuple[Source, Believed, Log]]:
+def _read(
+    original: Path, copy: Path, key: bytes | None, *, include_uncertain: bool
+) -> Iterator[tuple[Source, Believed, Log]]:
     """Hand out what a copy is read by, what it holds, and what its log does."""
     beside = copy.with_name(f"{copy.name}-wal")
     log = read_log(beside.read_bytes()) if beside.exists() else Log()
-    with bare(copy) as conn, open(copy, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        pages = Pages(content, log)
+    with bare(copy, key) as conn, open(copy, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        pages = Pages(content, log) if key is None else Pages(b"", Log())
         if pages.application_id not in (None, APPLICATION_ID):
             raise NotAStoreError(f"{original} is a SQLite file of another program; name another file.")
         source: Source = SQLSource(conn)

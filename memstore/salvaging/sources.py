@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import apsw
 
-from memstore.database import all_rows, roots
+from memstore.database import all_rows, usual_roots
 from memstore.salvaging import shapes
 from memstore.salvaging.cells import Value
 from memstore.salvaging.pages import Cell, Pages
@@ -144,7 +144,7 @@ class PageSource:
         stated = None if known is None else known.root
         if self._schema_is_whole:
             return stated
-        guessed = roots().get(shape.name)
+        guessed = usual_roots().get(shape.name)
         taken = {made.root for name, made in self._schema.items() if name != shape.name}
         candidates = (stated, None if guessed in taken else guessed)
         return next((root for root in candidates if root is not None and self._looks_like(root, shape)), None)
