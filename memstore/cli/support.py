@@ -59,13 +59,21 @@ class Place:
     quiet: bool
 
 
+key_file_option = click.option(
+    "--key-file",
+    envvar="MEMSTORE_KEY_FILE",
+    type=click.Path(path_type=Path),
+    help="A file with the key of an encrypted memory file.",
+)
+
+
 def file_options(command: Command) -> Command:
     """Give a command the options that say where and how, as one `Place`."""
 
     @functools.wraps(command)
     def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
         given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
-        key = None if key_file is None else _key(key_file, quiet)
+        key = None if key_file is None else key_of(key_file, quiet)
         with warnings.catch_warnings():
             warnings.showwarning = lambda said, *_: notice(str(said), quiet)
             return command(Place(key=key, quiet=quiet, **given), **options)
@@ -75,12 +83,7 @@ def file_options(command: Command) -> Command:
             "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
         ),
         click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
-        click.option(
-            "--key-file",
-            envvar="MEMSTORE_KEY_FILE",
-            type=click.Path(path_type=Path),
-            help="A file with the key of an encrypted memory file.",
-        ),
+        key_file_option,
         click.option(
             "--durability",
             envvar="MEMSTORE_DURABILITY",
@@ -186,7 +189,7 @@ def located(place: Place, *, must_exist: bool = False) -> Path:
     return db
 
 
-def _key(path: Path, quiet: bool) -> bytes:
+def key_of(path: Path, quiet: bool) -> bytes:
     """Return the key that a file holds, without the line end after it."""
     try:
         with open(path, "rb") as file:
