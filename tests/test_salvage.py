@@ -370,6 +370,12 @@ def test_the_header_may_be_gone(original, tmp_path, size, zeros):
     assert found.vectors > len(original.rows)
 
 
+def test_the_mark_of_the_program_may_be_damaged(original, tmp_path):
+    """A file with another program's mark is salvaged all the same where memories in it fit their hashes."""
+    content = original.content[:68] + b"\xff" + original.content[69:]
+    assert recovered(tmp_path, original, content).complete
+
+
 def test_the_schema_may_be_gone(original, tmp_path):
     """Without any page of the schema tables are found where a new file has them."""
     leaves = [

@@ -14,6 +14,7 @@ from memstore.cli.support import (
     opened,
     print_json,
     progress_bar,
+    warnings_told,
 )
 from memstore.health import Finding
 from memstore.salvaging import salvage as salvaged
@@ -61,7 +62,7 @@ def salvage(
     all that FILE held is in DEST, but for what can be made again, and 1 when something is lost or not as it was stored.
     """
     key = None if key_file is None else key_of(key_file, quiet)
-    with progress_bar(quiet, "writing") as progress:
+    with warnings_told(quiet), progress_bar(quiet, "writing") as progress:
         found = salvaged(file, destination, include_uncertain=include_uncertain, key=key, progress=progress)
     if as_json:
         print_json({"complete": found.complete, **render.record(found)})

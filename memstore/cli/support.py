@@ -59,6 +59,14 @@ class Place:
     quiet: bool
 
 
+@contextmanager
+def warnings_told(quiet: bool) -> Iterator[None]:
+    """Have what the library warns of told as notices meanwhile."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda said, *_: notice(str(said), quiet)
+        yield
+
+
 key_file_option = click.option(
     "--key-file",
     envvar="MEMSTORE_KEY_FILE",
@@ -74,8 +82,7 @@ def file_options(command: Command) -> Command:
     def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
         given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
         key = None if key_file is None else key_of(key_file, quiet)
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda said, *_: notice(str(said), quiet)
+        with warnings_told(quiet):
             return command(Place(key=key, quiet=quiet, **given), **options)
 
     decorate = with_options(

@@ -101,8 +101,6 @@ def _read(
     log = read_log(beside.read_bytes()) if beside.exists() else Log()
     with bare(copy, key) as conn, open(copy, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         pages = Pages(content, log) if key is None else Pages(b"", Log())
-        if pages.application_id not in (None, APPLICATION_ID):
-            raise NotAStoreError(f"{original} is a SQLite file of another program; name another file.")
         source: Source = SQLSource(conn)
         if pages.size and not is_sound(conn):
             source = PageSource(pages)
@@ -111,6 +109,10 @@ def _read(
         if isinstance(source, SQLSource) and pages.size and partly:
             source = PageSource(pages)
             believed = believe(source, now(), include_uncertain=include_uncertain)
+        # The mark itself may be damaged; a memory that fits its hash is one of ours.
+        foreign = pages.application_id not in (None, APPLICATION_ID)
+        if foreign and not any(kept.verified for kept in believed.memories):
+            raise NotAStoreError(f"{original} is a SQLite file of another program; name another file.")
         if believed.schema is not None and believed.schema > SCHEMA_VERSION:
             raise NewerSchemaError(
                 f"{original} has schema {believed.schema} and this memstore knows schemas up to {SCHEMA_VERSION};"
