@@ -19,7 +19,7 @@ from memstore.errors import (
     SignalUnavailableError,
     StorageError,
 )
-from memstore.health import Diagnosis, Finding, Repair
+from memstore.health import Backup, Diagnosis, Finding, Repair, Salvaged
 from memstore.maintenance import diagnose
 from memstore.ranking import BM25, TFIDF
 from memstore.records import (
@@ -47,6 +47,7 @@ from memstore.records import (
     Weights,
 )
 from memstore.rerank import Reranker
+from memstore.salvaging import salvage
 from memstore.store import MemoryStore
 
 __version__ = "0.1.0"
@@ -59,6 +60,7 @@ __all__ = [
     "Ageing",
     "Analysis",
     "Answers",
+    "Backup",
     "BusyError",
     "Comparison",
     "Context",
@@ -89,6 +91,7 @@ __all__ = [
     "Repair",
     "Reranker",
     "RerankerError",
+    "Salvaged",
     "SearchResult",
     "SecretWarning",
     "SignalScore",
@@ -102,4 +105,5 @@ __all__ = [
     "analyze",
     "diagnose",
     "from_function",
+    "salvage",
 ]

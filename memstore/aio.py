@@ -162,6 +162,7 @@ class Maintenance(_Part[maintenance.Maintenance]):
     repair = _awaited(maintenance.Maintenance.repair)
     reindex = _awaited(maintenance.Maintenance.reindex)
     purge = _awaited(maintenance.Maintenance.purge)
+    backup = _awaited(maintenance.Maintenance.backup)
 
 
 class MemoryStore(_Part[store.MemoryStore]):

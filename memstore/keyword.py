@@ -283,6 +283,11 @@ def number(conn: apsw.Connection, terms: Iterable[str]) -> None:
     conn.executemany("INSERT OR IGNORE INTO vocabulary (term) VALUES (?)", [(term,) for term in terms])
 
 
+def restore_numbers(conn: apsw.Connection, terms: Mapping[int, str]) -> None:
+    """Give terms the numbers that they had in another file; one that has a number keeps it."""
+    conn.executemany("INSERT OR IGNORE INTO vocabulary (id, term) VALUES (?, ?)", terms.items())
+
+
 def all_of(wanted: Sequence[Sequence[str]]) -> str:
     """Return what FTS5 is asked for memories that hold one term of each group themselves; no group is empty."""
     return f"terms : ({' AND '.join(f'({_any_of(group)})' for group in wanted)})"

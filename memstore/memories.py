@@ -116,6 +116,16 @@ def content_hash(namespace: str, author: str | None, thread: str | None, text: s
     return checks.digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
 
 
+def row_of(fields: Mapping[str, Any], tags: Iterable[str]) -> Row:
+    """Return the row that holds some values by their columns, whatever they are; what is left out is None."""
+    values = {name: fields.get(name) for name in _NAMES}
+    # SQLite keeps a whole number in the place of an equal float, and has no type for yes and no.
+    if isinstance(values["position"], int):
+        values["position"] = float(values["position"])
+    values["pinned"] = bool(values["pinned"])
+    return Row(**values, tags=tuple(sorted(tags)))  # type: ignore[arg-type]
+
+
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
     """Return the row of an id, expired or not; raise `DamagedStoreError` where it can't have been written."""
     # SQLite's ids end at 64 bits: one beyond is no memory's.

@@ -32,7 +32,7 @@ LAYERS = [
     {"searching"},
     {"context", "exporting", "maintenance", "transfer"},
     {"store", "render"},
-    {"aio", "demo"},
+    {"aio", "demo", "salvaging"},
     {"cli"},
     {"__main__"},
 ]

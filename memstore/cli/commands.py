@@ -9,6 +9,7 @@ import click
 
 from memstore import __version__, render
 from memstore.cli.context import context
+from memstore.cli.copies import backup, salvage
 from memstore.cli.doctor import doctor
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
@@ -300,6 +301,7 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
         render.table(None, render.analysis(found))
 
 
+cli.add_command(backup)
 cli.add_command(context)
 cli.add_command(delete)
 cli.add_command(doctor)
@@ -312,6 +314,7 @@ cli.add_command(profiles)
 cli.add_command(purge)
 cli.add_command(recall)
 cli.add_command(reindex)
+cli.add_command(salvage)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")

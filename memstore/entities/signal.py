@@ -3,7 +3,7 @@
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,14 @@ def index(conn: apsw.Connection, memory_id: int, found: Mentions, given: Sequenc
 def remove(conn: apsw.Connection, memory_id: int) -> None:
     """Unlink a memory from its entities, and forget the entities that nothing mentions any more."""
     _forget_unmentioned(conn, _unlink(conn, memory_id))
+
+
+def rename(conn: apsw.Connection, names: Mapping[str, tuple[str, str]]) -> None:
+    """Give entities that are there, by their keys, the name and kind that they had in another file."""
+    conn.executemany(
+        "UPDATE entities SET name = ?, kind = ? WHERE key = ?",
+        [(*named, spelling) for spelling, named in names.items()],
+    )
 
 
 def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:

@@ -2,5 +2,6 @@
 
 from memstore.maintenance.by_path import diagnose, mend
 from memstore.maintenance.upkeep import Maintenance
+from memstore.maintenance.verifying import Summary, summary
 
-__all__ = ["Maintenance", "diagnose", "mend"]
+__all__ = ["Maintenance", "Summary", "diagnose", "mend", "summary"]

@@ -1,5 +1,6 @@
 """`store.maintenance`: what is done for a file as a whole."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from memstore import checks, semantic
@@ -7,9 +8,10 @@ from memstore.analysis import Analyser
 from memstore.database import Database
 from memstore.entities import Recogniser
 from memstore.errors import ModelError, NotFoundError
-from memstore.health import Diagnosis, Repair
+from memstore.health import Backup, Diagnosis, Repair
 from memstore.lexicon import Lexicon
 from memstore.maintenance import scrubbing
+from memstore.maintenance.backing_up import back_up
 from memstore.maintenance.examining import Progress, examine
 from memstore.maintenance.reindexing import reindex
 from memstore.maintenance.repairing import repair
@@ -104,3 +106,15 @@ class Maintenance:
         ends a secure deletion that did not come to its end (see `delete` of the store, which says what that takes).
         """
         return scrubbing.purge(self._database, self._writer, secure=checks.flag("secure", secure))
+
+    def backup(self, destination: str | os.PathLike[str], *, progress: Progress | None = None) -> Backup:
+        """Copy the whole file to a new one, readable by its owner alone, while others read and write.
+
+        The copy is of one state of the file, with all that its log holds. It is read back, checked by SQLite and
+        compared with the file, and only then has its name; one that fails or is killed leaves nothing there. In a
+        folder it is named for the file and the time. `progress` is called with the pages copied and those there are.
+        A store that is only read can be backed up. On a disk without a write-ahead log writers wait meanwhile. Raises
+        `StorageError` when the name is taken, or the copy can't be written or is not the same; `DamagedStoreError`
+        when the file itself is damaged so that SQLite says so.
+        """
+        return back_up(self._database, destination, progress)
