@@ -233,6 +233,7 @@ class MemoryStore(_Part[store.MemoryStore]):
     sparse_query = _awaited(store.MemoryStore.sparse_query)
     stats = _awaited(store.MemoryStore.stats)
     export = _awaited(store.MemoryStore.export)
+    export_markdown = _awaited(store.MemoryStore.export_markdown)
     import_jsonl = _awaited(store.MemoryStore.import_jsonl)
     import_markdown = _awaited(store.MemoryStore.import_markdown)
     import_text = _awaited(store.MemoryStore.import_text)
