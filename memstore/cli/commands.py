@@ -12,6 +12,7 @@ from memstore.cli.context import context
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
+from memstore.cli.mcp import mcp
 from memstore.cli.models import models
 from memstore.cli.searching import recall, search
 from memstore.cli.support import (
@@ -316,6 +317,7 @@ cli.add_command(context)
 cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)
+cli.add_command(mcp)
 cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(recall)

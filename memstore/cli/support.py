@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from memstore import render
+from memstore.cli.place import usual_file
 from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import read_text
@@ -125,13 +126,7 @@ def opened(
     place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25", reranker: str | None = None
 ) -> MemoryStore:
     """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
-    db = place.db
-    if db is None:
-        import platformdirs
-
-        folder = Path(platformdirs.user_data_dir("memstore", appauthor=False))
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        db = folder / "memory.db"
+    db = place.db or usual_file()
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
     return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
