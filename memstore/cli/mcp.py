@@ -49,5 +49,7 @@ def mcp(db: Path | None, namespace: str | None, read_only: bool, embedder: str, 
         click.echo(found.where, err=True)
         click.echo(found.lines)
         return
+    if sys.stdin is not None and sys.stdin.isatty():
+        click.echo("An agent is to start this and talk to it; --print-config shows how. Ctrl-C ends it.", err=True)
     serve(options)
     leave()

@@ -53,7 +53,7 @@ class Desk:
 
     def weights(self) -> Mapping[str, float] | None:
         """Return the weights of a search: none of its own, or none for meaning while the model is loading."""
-        return _WITHOUT_MEANING if self.holder.loading else None
+        return _WITHOUT_MEANING if self.holder.loading() else None
 
     def provenance(self) -> dict[str, Any]:
         """Return the metadata that says which program stores a memory."""
@@ -164,7 +164,7 @@ def memory_stats(desk: Desk, _given: Mapping[str, Any]) -> Answer:
     largest = sorted(there.items(), key=lambda one: -one[1])[:_MOST_NAMESPACES]
     meaning = "ready" if any(one.problem is None and one.state == "ready" for one in stats.spaces) else "unavailable"
     meaning = meaning if stats.spaces else "no vectors yet"
-    meaning = "loading" if desk.holder.loading else meaning
+    meaning = "loading" if desk.holder.loading() else meaning
     data: dict[str, Any] = {
         "file": stats.path,
         "memories": sum(there.values()),

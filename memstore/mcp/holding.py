@@ -20,6 +20,8 @@ LOADING = (
 _MOST_EMBEDDED_AT_ONCE = 4_000
 # What waits for vectors beyond this is left to `memstore embedders fill`: several servers may hold the file.
 _MOST_FILLED = 500
+# The bundled model is loaded in less; a call is not held up for one that takes its time.
+_PATIENCE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +58,10 @@ class Holder:
         self._thread: threading.Thread | None = None
         self._prepared = False
 
-    @property
     def loading(self) -> bool:
-        """Whether the model is not there yet, and may come."""
-        return not self._prepared
+        """Say whether the model is not there yet; one that comes in a moment is waited for."""
+        with self._state:
+            return not self._state.wait_for(lambda: self._prepared, _PATIENCE)
 
     def begin(self) -> None:
         """Begin to open the store and to load its model; can be called at every message."""
@@ -85,7 +87,7 @@ class Holder:
 
     def embed(self, text: str | None) -> Any:
         """Say when what is written is to get its vectors: now, or later, where a call would have to wait for them."""
-        return "now" if not self.loading and len(text or "") <= _MOST_EMBEDDED_AT_ONCE else "later"
+        return "later" if len(text or "") > _MOST_EMBEDDED_AT_ONCE or self.loading() else "now"
 
     def wrote(self, memory: "Memory") -> None:
         """Have the vectors made that a memory just written waits for."""
@@ -125,6 +127,8 @@ class Holder:
 
     def _prepare(self) -> None:
         try:
+            from memstore import analysis
+
             with self.call() as store:
                 for problem in store.spaces.load().values():
                     self._log(problem)
@@ -132,7 +136,11 @@ class Holder:
             # The calls are told; the next one tries again.
             self._told(error)
             return
-        self._prepared = True
+        with self._state:
+            self._prepared = True
+            self._state.notify_all()
+        # The first word that the file does not know would wait for the stemmers.
+        analysis.word_of("remembered", analysis.LANGUAGES)
         while self._something_waits():
             try:
                 with self.call():

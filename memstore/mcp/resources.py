@@ -28,7 +28,7 @@ TEMPLATES: tuple[Mapping[str, str], ...] = (
     },
 )
 # The newest of each are listed; all others are had by their template.
-_LISTED_MEMORIES, _LISTED_THREADS, _LOOKED_THROUGH = 20, 10, 200
+_LISTED_MEMORIES, _LISTED_THREADS, _LOOKED_THROUGH = 20, 10, 100
 _LONGEST_TITLE = 80
 _LONGEST_READ, _LONGEST_THREAD = 50_000, 100
 

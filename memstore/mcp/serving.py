@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any, TypeAlias, TypeVar
@@ -49,9 +49,11 @@ def serve(options: Options) -> None:
 
     async def run() -> None:
         server = _Server(options, holder).built()
-        streams = mcp.server.stdio.stdio_server(anyio.wrap_file(reading), anyio.wrap_file(writing))
+        # The SDK asks no more of its input than to be gone through.
+        lines: Any = _lines(reading)
+        streams = mcp.server.stdio.stdio_server(lines, anyio.wrap_file(writing))
         async with anyio.create_task_group() as group:
-            group.start_soon(_end_at_signal, holder)
+            group.start_soon(_cancel_at_signal, group.cancel_scope)
             async with streams as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
             group.cancel_scope.cancel()
@@ -80,16 +82,22 @@ def _protocol_streams() -> tuple[TextIOWrapper, TextIOWrapper]:
     )
 
 
-async def _end_at_signal(holder: Holder) -> None:
-    """End the process when it is told to, whatever still waits for input."""
+async def _lines(reading: TextIOWrapper) -> AsyncIterator[str]:
+    """Yield the lines of a stream; whoever waits for one can be cancelled, which the thread that reads can't."""
+    from anyio.to_thread import run_sync
+
+    while line := await run_sync(reading.readline, abandon_on_cancel=True):
+        yield line
+
+
+async def _cancel_at_signal(scope: Any) -> None:
+    """Cancel all work when the process is told to end."""
     import anyio
-    import anyio.to_thread
 
     # Where a platform has no such signals the client ends the input, or the process.
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
-            await anyio.to_thread.run_sync(holder.close, _CLOSING_SECONDS)
-            leave()
+            scope.cancel()
 
 
 def leave() -> None:
