@@ -45,7 +45,7 @@ class Parameter:
         bounds = ("minItems", "maxItems") if listed else ("minimum", "maximum")
         shape = shape or {"type": _TYPES[self.kind]}
         shape |= {name: value for name, value in zip(bounds, (self.least, self.most), strict=True) if value is not None}
-        if self.kind == "text" and not self.blank and not self.choices:
+        if self.kind == "text" and self.required:
             shape["minLength"] = 1
         if self.choices:
             shape["enum"] = list(self.choices)
@@ -82,9 +82,18 @@ class Parameter:
 
     @property
     def _within(self) -> str:
-        if self.least is None or self.most is None:
-            return " that is not empty" if self.kind == "text" and not self.blank else ""
-        return f", {self.least:,} to {self.most:,}" + ("" if self.kind == "number" else " of them")
+        if self.kind == "text":
+            return "" if self.blank else " that is not empty"
+        of = "" if self.kind == "number" else " of them"
+        match self.least, self.most:
+            case None, None:
+                return ""
+            case least, None:
+                return f", at least {least:,}{of}"
+            case None, most:
+                return f", at most {most:,}{of}"
+            case least, most:
+                return f", {least:,} to {most:,}{of}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
