@@ -83,7 +83,7 @@ async def fill(peer: Peer, home: Path, log: Path, memories: int) -> None:
             if answer.is_error:
                 raise SystemExit(f"{peer.name} stored nothing: {answer.content[0].text}")
         # The first start of the runs is not to do what is left over of this one.
-        await asyncio.sleep(2)
+        await asyncio.sleep(min(2, memories / 25))
 
 
 async def lap(peer: Peer, home: Path, log: Path) -> Lap:
@@ -129,7 +129,7 @@ def files_of(peer: Peer, home: Path) -> set[Path]:
 
 def table(peers: list[Peer], laps: dict[tuple[str, str], list[Lap]], kinds: list[str]) -> list[str]:
     """Return the lines of the table: the median of the runs, and how many times memstore's that is."""
-    lines = [f"{'':24}" + "".join(f"{peer.name:>26}" for peer in peers)]
+    lines = [f"{'':24}" + "".join(f"{peer.name:>28}" for peer in peers)]
     for kind in kinds:
         for field, said in _SAID.items():
             row = f"{f'{kind}, {said}':24}"
@@ -137,26 +137,25 @@ def table(peers: list[Peer], laps: dict[tuple[str, str], list[Lap]], kinds: list
             for peer in peers:
                 times = [value for one in laps[peer.name, kind] if (value := getattr(one, field)) is not None]
                 if not times:
-                    row += f"{'-':>26}"
+                    row += f"{'-':>28}"
                     continue
                 middle = statistics.median(times)
                 first = first or middle
-                row += f"{f'{middle:.2f} s [{min(times):.2f}-{max(times):.2f}] {middle / first:4.1f} x':>26}"
+                row += f"{f'{middle:.2f} s [{min(times):.2f}-{max(times):.2f}] {middle / first:4.1f} x':>28}"
             lines.append(row)
     return lines
 
 
-async def measured(peers: list[Peer], memories: int, runs: int, folder: Path) -> list[str]:
+async def measured(peers: list[Peer], memories: int, runs: int, folder: Path, *, cold: bool) -> list[str]:
     laps: dict[tuple[str, str], list[Lap]] = {(peer.name, kind): [] for peer in peers for kind in ("cold", "warm")}
     homes = {peer.name: folder / peer.name for peer in peers}
-    cold = True
     for peer in peers:
         homes[peer.name].mkdir()
         await fill(peer, homes[peer.name], folder / f"{peer.name}.log", memories)
     for _ in range(runs):
         for peer in peers:
             home, log = homes[peer.name], folder / f"{peer.name}.log"
-            cold = evict(files_of(peer, home))
+            cold = cold and evict(files_of(peer, home))
             if cold:
                 laps[peer.name, "cold"].append(await lap(peer, home, log))
             laps[peer.name, "warm"].append(await lap(peer, home, log))
@@ -176,6 +175,7 @@ def main() -> None:
     parser.add_argument("--embedder", default="auto", help="of memstore (default: auto)")
     parser.add_argument("--memories", type=int, default=50, help="how many each has (default: 50)")
     parser.add_argument("--runs", type=int, default=5, help="how often each is started, cold and warm (default: 5)")
+    parser.add_argument("--warm", action="store_true", help="leave the page cache alone: warm starts only")
     asked = parser.parse_args()
     script = Path(sysconfig.get_path("scripts")) / "memstore"
     own = [str(script)] if script.is_file() else [sys.executable, "-m", "memstore"]
@@ -193,7 +193,8 @@ def main() -> None:
         peers.append(Peer(name=name, command=[path, *rest], write=template(write), search=template(search)))
     with tempfile.TemporaryDirectory() as folder:
         print(f"{asked.memories} notes, median of {asked.runs} starts [fastest-slowest], times memstore's")
-        print("\n".join(asyncio.run(measured(peers, asked.memories, asked.runs, Path(folder)))))
+        measuring = measured(peers, asked.memories, asked.runs, Path(folder), cold=not asked.warm)
+        print("\n".join(asyncio.run(measuring)))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -712,3 +713,43 @@ def test_the_bundled_model_answers_the_first_search_by_meaning(path):
         assert [one["id"] for one in found["memories"]] == [1]
 
     session(path, embedder="auto")(conversation)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell closes the streams")
+def test_a_server_without_streams_says_what_it_lacks(path):
+    """Started with its input and output closed the server says so and ends with exit code 1."""
+    command = [sys.executable, "-m", "memstore", "mcp", "--db", str(path)]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=WAIT, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("memstore: standard input or output is closed;")
+
+
+def example(script: str, *arguments: str, cwd: Path) -> str:
+    examples = Path(__file__).resolve().parent.parent / "examples"
+    command = [sys.executable, str(examples / script), "--embedder", "none", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd, timeout=4 * WAIT).stdout
+
+
+def test_the_example_prints_a_conversation(tmp_path):
+    """The example talks to a server and prints what is asked and answered, errors and a resource among it."""
+    told = example("mcp_session.py", cwd=tmp_path)
+    assert "> search {'query': 'o que significa o erro ERR-4018?'}\nRecalled notes" in told
+    assert "! limit is 'many'; give a whole number, 1 to 50." in told
+    assert "> resource memory://2" in told
+
+
+def test_the_example_counts_what_several_agents_wrote(tmp_path):
+    """Several agents on one file write and search for a while, and all that they wrote is there."""
+    told = example("mcp_session.py", "--clients", "2", "--seconds", "1", cwd=tmp_path)
+    assert re.match(r"2 agents for 1 s: ([\d,]+) memories written, \1 in the file, no error\n", told)
+
+
+def test_the_timing_stands_beside_that_of_a_peer(tmp_path):
+    """The timing of a server stands beside that of another one, with how many times as long that takes."""
+    other = f"{sys.executable} -m memstore mcp --db other.db --embedder none"
+    peer = ("other", other, 'remember={"text": "{text}", "tags": ["n{number}"]}', 'search={"query": "{text}"}')
+    told = example("mcp_timing.py", "--runs", "1", "--memories", "2", "--warm", "--peer", *peer, cwd=tmp_path)
+    for line in ("warm, handshake", "warm, first search"):
+        assert re.search(rf"^{line} .* 1\.0 x .* [0-9.]+ x$", told, re.MULTILINE)

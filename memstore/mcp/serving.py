@@ -71,11 +71,19 @@ def serve(options: Options) -> None:
 
 def _protocol_streams() -> tuple[TextIOWrapper, TextIOWrapper]:
     """Take standard input and output for the protocol: others read nothing there, and write to standard error."""
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        incoming, outgoing = os.dup(0), os.dup(1)
+    except OSError as error:
+        raise MemstoreError(
+            "standard input or output is closed; the agent that starts the server talks to it over these."
+        ) from error
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(nothing, 1)
     os.close(nothing)
-    os.dup2(2, 1)
     return (
         TextIOWrapper(os.fdopen(incoming, "rb"), encoding="utf-8", errors="replace", newline="\n"),
         TextIOWrapper(os.fdopen(outgoing, "wb"), encoding="utf-8", newline="\n"),
