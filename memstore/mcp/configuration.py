@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +46,14 @@ def _json(section: str, command: Sequence[str], **more: str) -> str:
 
 
 def _claude(command: Sequence[str]) -> Configuration:
+    joined = subprocess.list2cmdline if sys.platform == "win32" else shlex.join
     return Configuration(
         lines=_json("mcpServers", command),
         where=(
             "Claude Desktop: Settings, Developer, Edit Config, which opens claude_desktop_config.json"
             " (macOS: ~/Library/Application Support/Claude/, Windows: %APPDATA%\\Claude\\, Linux: ~/.config/Claude/);"
             " start it again after.\n"
-            f"Claude Code: run claude mcp add --scope user {_NAME} -- {shlex.join(command)}"
+            f"Claude Code: run claude mcp add --scope user {_NAME} -- {joined(command)}"
         ),
     )
 
