@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from conftest import FakeEmbedder
 
+from memstore import MemoryStore
 from memstore.errors import InvalidInputError
 from memstore.mcp import CLIENTS, Options, configuration
 from memstore.mcp.declaring import Parameter
@@ -94,6 +96,27 @@ def test_arguments_are_taken_as_models_give_them():
     for value in (7, [], [1, 2, 3], ["1"], [None], "12"):
         with pytest.raises(InvalidInputError, match=r"^ns is .*; give a list of whole numbers, 1 to 2 of them\.$"):
             numbers.checked(value)
+
+
+def test_models_are_loaded_when_that_is_asked(opened, tmp_path):
+    """`spaces.load` has every model ready that searches ask; of one that can't be had it says what is wrong."""
+    loaded = []
+
+    class Slow(FakeEmbedder):
+        def embed_passages(self, texts):
+            loaded.append(len(texts))
+            return super().embed_passages(texts)
+
+    first = opened(embedder=FakeEmbedder())
+    assert first.spaces.load() == {}
+    first.add("a note")
+    assert opened(embedder=Slow()).spaces.load() == {}
+    assert loaded
+    assert opened(embedder="none").spaces.load().keys() == {"fake"}
+    missing = str(tmp_path / "nothing")
+    with MemoryStore(tmp_path / "new.db", embedder=f"fastembed:{missing}") as store:
+        (problem,) = store.spaces.load().values()
+        assert missing in problem
 
 
 @pytest.mark.parametrize("client", list(CLIENTS))
