@@ -19,6 +19,10 @@ class NotAStoreError(MemstoreError):
     """The path can't be, or is not, a memstore file."""
 
 
+class EncryptionError(MemstoreError):
+    """A key does not fit the file, or can't be used by this SQLite driver; the file was not touched."""
+
+
 class NewerSchemaError(MemstoreError):
     """The file was made by a later memstore; it was not touched."""
 
@@ -59,6 +63,10 @@ class RerankerError(ModelError):
 
 class SignalUnavailableError(MemstoreError):
     """A signal was asked for by name and can't take part."""
+
+
+class SecretWarning(UserWarning):
+    """What was stored has the shape of a key or token; it was not changed."""
 
 
 def first_line(error: BaseException) -> str:

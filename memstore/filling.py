@@ -97,9 +97,11 @@ class Filler:
     def place(self, conn: apsw.Connection, prepared: Prepared) -> list[tuple[StoredSpace, MadeOf]]:
         """Return the spaces that vectors go to, in the transaction that stores them; the first space is made here."""
         spaces = semantic.spaces(conn)
-        if prepared.first is not None and not spaces:
+        if prepared.first is not None:
             model, made = prepared.first
-            return [(new_space(conn, model), made)]
+            # Another thread or process may have made the first space meanwhile.
+            own = [space for space in spaces if self._serving.made(space, model)]
+            return [(space, made) for space in own] if spaces else [(new_space(conn, model), made)]
         return [(space, prepared.by_space[space.id]) for space in spaces if prepared.by_space.get(space.id)]
 
     def step(self) -> None:

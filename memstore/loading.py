@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from memstore import forking
 from memstore.errors import ModelError, first_line
 
 Opened = TypeVar("Opened")
@@ -17,17 +18,12 @@ class Guard:
     """A lock that a forked child has anew: the thread that held it then is not there to give it back."""
 
     def __init__(self) -> None:
-        self._renew()
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._locks: dict[int, threading.Lock] = {}
 
     @property
     def lock(self) -> threading.Lock:
-        if os.getpid() != self._pid:
-            self._renew()
-        return self._lock
+        # At once for all threads, so that no two have different locks.
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
 
 class Loading(Generic[Opened]):
@@ -81,7 +77,8 @@ class Loading(Generic[Opened]):
     def _run(self) -> None:
         failure = f"{self._subject} can't be loaded"
         try:
-            self._opened = self._load()
+            with forking.using_a_model():
+                self._opened = self._load()
             failure = ""
         except self._kind as error:
             failure = str(error)

@@ -579,7 +579,7 @@ def test_a_store_opened_to_be_read_refuses_every_write(path):
             lambda: store.terms.add("a"),
             lambda: store.import_jsonl(['{"text": "a"}']),
         ):
-            with pytest.raises(ReadOnlyError, match=r"memory\.db can't be changed: it was opened with read_only=True"):
+            with pytest.raises(ReadOnlyError, match=r"memory\.db is read-only .*: it was opened with read_only=True"):
                 write()
         assert store.count() == 1
 
@@ -623,7 +623,7 @@ def test_a_file_that_permissions_protect_can_be_searched(tmp_path, mode, folder_
         assert done.returncode == 0, done.stderr
         found, refused = done.stdout.splitlines()
         assert found == "['the spare key is under the blue pot'] 1"
-        assert refused.startswith("memory.db can't be changed: ")
+        assert refused.startswith("memory.db is read-only and can't be changed: ")
         assert ("file's permissions" if mode == 0o444 else "folder") in refused
         assert path.read_bytes() == before
         assert done.stderr == ""

@@ -237,6 +237,19 @@ def test_every_tool_does_its_part_of_a_memorys_life(path):
         assert [one.text for one in store.list()] == ["ERR-4018 means no money."]
 
 
+def test_a_key_that_is_stored_is_told(path):
+    """A text that holds what has the shape of a key is stored as it is, and the answer says so."""
+    key = "AKIA" + "Q7ZRT5PLMN2WXYKD"
+
+    async def conversation(client):
+        written = await answered(client, "remember", text=f"The deploy key is {key}.")
+        assert "shape of a key" in written["notices"][0]
+        assert key in await said(client, "get", id=1)
+        assert (await answered(client, "update", id=1, text="The deploy key is in the vault."))["notices"] == []
+
+    session(path)(conversation)
+
+
 BAD = [
     ("remember", {}, "remember needs text: give a text."),
     ("remember", {"text": "  "}, "text is '  '; give a text that is not empty."),
@@ -385,6 +398,17 @@ def test_a_file_that_is_no_store_is_told_at_each_call(path):
         assert (await answered(client, "memory_stats"))["memories"] == 0
 
     session(path)(conversation)
+
+
+def test_a_key_file_that_is_not_there_is_told_at_each_call(path, tmp_path):
+    """What is wrong with the key of an encrypted file is told by the calls, and nothing is made in the clear."""
+
+    async def conversation(client):
+        # Which of the two depends on the driver that is installed.
+        assert re.search("can't (be read|encrypt)", await refused(client, "list_memories"))
+
+    session(path, "--key-file", str(tmp_path / "no key"))(conversation)
+    assert not path.exists()
 
 
 def test_memories_and_threads_are_resources(path):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import FakeEmbedder
 
-from memstore import MemoryStore
+from memstore import MemoryStore, database
+from memstore.cli.mcp import DURABILITIES, JOURNALS
 from memstore.errors import InvalidInputError
 from memstore.mcp import CLIENTS, Options, configuration
 from memstore.mcp.declaring import Parameter
@@ -143,12 +144,19 @@ def test_the_lines_to_paste_are_those_of_the_client(tmp_path, client):
 def test_the_lines_to_paste_hold_what_any_path_has(tmp_path):
     """A path with quotes, backslashes, accents, emoji and controls comes back from JSON and TOML as it was."""
     db = tmp_path / 'João "x" \\ 🎉 \t\x7f.db'
-    options = Options(db=db, embedder="bundled")
+    options = Options(db=db, embedder="bundled", durability="full", key_file=tmp_path / "key")
     for client in CLIENTS:
         lines = configuration(client, options).lines
         found = tomllib.loads(lines) if client == "codex" else json.loads(lines)
         (section,) = found.values()
-        assert section["memstore"]["args"][-4:] == ["--db", str(db), "--embedder", "bundled"]
+        args = section["memstore"]["args"]
+        assert args[args.index("mcp") + 1 : -6] == ["--db", str(db)]
+        assert args[-6:] == ["--key-file", str(tmp_path / "key"), "--embedder", "bundled", "--durability", "full"]
+
+
+def test_a_server_opens_a_file_as_the_other_commands_do():
+    """The server takes the same values of durability and journal as the store."""
+    assert (DURABILITIES, JOURNALS) == (database.DURABILITIES, database.JOURNALS)
 
 
 def test_without_the_sdk_one_sentence_says_what_to_install(tmp_path):

@@ -5,6 +5,8 @@ from functools import cache
 
 import regex
 
+from memstore import forking
+
 _SNOWBALL = {"pt": "portuguese", "en": "english", "es": "spanish"}
 _PORTUGUESE = (
     # Plurals that are not the singular and an s, and the spellings of both without their accents.
@@ -83,7 +85,8 @@ def stems(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    from nltk.stem.snowball import SnowballStemmer
+    with forking.using_a_model():
+        from nltk.stem.snowball import SnowballStemmer
 
     stemmed: Callable[[str], str] = SnowballStemmer(_SNOWBALL[language]).stem
     return stemmed

@@ -227,7 +227,7 @@ def _distracted(
 def _copied(store: MemoryStore, place: Place) -> Iterator[MemoryStore]:
     """Open a copy of the file, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="memstore-") as folder:
-        source = Database(store.stats().path, read_only=True)
+        source = Database(store.stats().path, read_only=True, key=place.key)
         try:
             copy = source.copy(Path(folder) / "copy.db")
         finally:

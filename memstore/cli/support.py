@@ -3,16 +3,18 @@
 import functools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from memstore import render
-from memstore.cli.place import usual_file
+from memstore.cli.place import key_of, usual_file
+from memstore.database import DURABILITIES, JOURNALS, Durability, Journal
 from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import read_text
@@ -49,6 +51,9 @@ class Place:
 
     db: Path | None
     embedder: str
+    durability: Durability
+    journal: Journal
+    key: bytes | None = field(repr=False)
     as_json: bool
     quiet: bool
 
@@ -57,14 +62,40 @@ def file_options(command: Command) -> Command:
     """Give a command the options that say where and how, as one `Place`."""
 
     @functools.wraps(command)
-    def placed(db: Path | None, embedder: str, as_json: bool, quiet: bool, **rest: Any) -> Any:
-        return command(Place(db=db, embedder=embedder, as_json=as_json, quiet=quiet), **rest)
+    def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
+        key = None if key_file is None else key_of(key_file, lambda sentence: notice(sentence, quiet))
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: notice(str(said), quiet)
+            return command(Place(key=key, quiet=quiet, **given), **options)
 
     decorate = with_options(
         click.option(
             "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
         ),
         click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
+        click.option(
+            "--key-file",
+            envvar="MEMSTORE_KEY_FILE",
+            type=click.Path(path_type=Path),
+            help="A file with the key of an encrypted memory file.",
+        ),
+        click.option(
+            "--durability",
+            envvar="MEMSTORE_DURABILITY",
+            type=click.Choice(DURABILITIES),
+            default="normal",
+            show_default=True,
+            help="full: a power failure takes no commit back.",
+        ),
+        click.option(
+            "--journal",
+            envvar="MEMSTORE_JOURNAL",
+            type=click.Choice(JOURNALS),
+            default="auto",
+            show_default=True,
+            help="delete: for a network drive.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output."),
         click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error."),
     )
@@ -113,6 +144,9 @@ field_options = with_options(
 )
 
 
+mask_option = click.option(
+    "--mask-secrets", is_flag=True, help="Replace what has the shape of a key or token before it is stored."
+)
 embed_option = click.option(
     "--embed",
     type=click.Choice(EMBED),
@@ -129,7 +163,15 @@ def opened(
     db = place.db or usual_file()
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    return MemoryStore(db, embedder=place.embedder, ranking=ranking, reranker=reranker)
+    return MemoryStore(
+        db,
+        embedder=place.embedder,
+        durability=place.durability,
+        journal=place.journal,
+        key=place.key,
+        ranking=ranking,
+        reranker=reranker,
+    )
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import regex
 
 from memstore import checks
 from memstore.errors import EmbedderError, InvalidInputError
+from memstore.loading import Guard
 
 # A function of a text that returns how many tokens it has, or the tokens (a list, a one-dimensional array, or a mapping
 # or an encoding with its `input_ids` or `ids`); or the name of a tokeniser.
@@ -24,7 +25,7 @@ _PIECES = regex.compile(
     r"(?P<word>[\p{Latin}\p{M}]+)|(?P<digits>[0-9]+)|(?P<gap>[ \t]+)|(?P<other>.)",
     regex.DOTALL,
 )
-_LOADING = threading.Lock()
+_LOADING = Guard()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,7 @@ def _offline(load: Any) -> Iterator[None]:
         return found
 
     # One at a time, so that each puts back what it found.
-    with _LOADING:
+    with _LOADING.lock:
         fetch, load.read_file = load.read_file, read_file
         try:
             yield

@@ -6,35 +6,109 @@ from pathlib import Path
 
 import apsw
 
-from memstore.errors import BusyError, DamagedStoreError, NotAStoreError, ReadOnlyError, StorageError
+from memstore.errors import (
+    BusyError,
+    DamagedStoreError,
+    MemstoreError,
+    NotAStoreError,
+    ReadOnlyError,
+    StorageError,
+)
 
-# How long a write waits for other writers, and anything for a lock.
+# How long a transaction waits for a lock that others hold.
 BUSY_SECONDS = 15.0
+# What a disk answers that can't hold a write-ahead log: no memory that processes share, or no locks in it.
+JOURNAL_REFUSED = (apsw.IOError, apsw.ProtocolError, apsw.CantOpenError)
+_LOCKS = {
+    apsw.SQLITE_IOERR_SHMOPEN,
+    apsw.SQLITE_IOERR_SHMSIZE,
+    apsw.SQLITE_IOERR_SHMLOCK,
+    apsw.SQLITE_IOERR_SHMMAP,
+    apsw.SQLITE_IOERR_LOCK,
+    apsw.SQLITE_IOERR_UNLOCK,
+    apsw.SQLITE_IOERR_RDLOCK,
+    apsw.SQLITE_IOERR_CHECKRESERVEDLOCK,
+}
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Turn the driver's errors into ours."""
-    name = path.name
     try:
         yield
-    except apsw.BusyError as error:
-        raise BusyError(
-            f"{name} was locked by another process for more than {BUSY_SECONDS:.0f} seconds; try again."
-        ) from error
-    except apsw.NotADBError as error:
-        raise NotAStoreError(
-            f"{path} is not a memstore file (it does not begin like SQLite); it was left as it is."
-        ) from error
-    except apsw.CorruptError as error:
-        raise DamagedStoreError(f"{path} is damaged ({error}); restore a backup of it.") from error
-    except apsw.ReadOnlyError as error:
-        raise ReadOnlyError(f"{name} can't be changed: the disk or its permissions forbid it.") from error
-    except apsw.FullError as error:
-        raise StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.") from error
-    except apsw.CantOpenError as error:
-        raise NotAStoreError(f"{path} can't be opened ({error}); check the folder's permissions.") from error
-    except UnicodeDecodeError as error:
-        raise DamagedStoreError(f"{path} is damaged (a text in it is no text); restore a backup.") from error
     except apsw.Error as error:
-        raise StorageError(f"{name}: SQLite refused ({error}).") from error
+        raise _said(path, error) from error
+    except UnicodeDecodeError as error:
+        raise _damaged(path, "a text in it is no text") from error
+
+
+def _said(path: Path, error: apsw.Error) -> MemstoreError:
+    name = path.name
+    match error:
+        case apsw.BusyError():
+            return BusyError(
+                f"{name} was locked by another process for more than {BUSY_SECONDS:.0f} seconds; try again."
+            )
+        case apsw.LockedError():
+            return StorageError(f"{name}: a table is in use by another statement ({error}); try again.")
+        case apsw.NotADBError():
+            return NotAStoreError(
+                f"{path} is not a memstore file (it does not begin like SQLite), or it is encrypted and needs its key;"
+                " it was left as it is."
+            )
+        case apsw.CorruptError() | apsw.FormatError():
+            return _damaged(path, str(error))
+        case apsw.ReadOnlyError():
+            return ReadOnlyError(f"{name} can't be changed: it is read-only; check the disk and the permissions.")
+        case apsw.FullError():
+            return StorageError(f"{name}: the disk is full; nothing of this write was kept. Free some space.")
+        case apsw.CantOpenError():
+            return NotAStoreError(f"{path} can't be opened ({error}); check the folder's permissions.")
+        case apsw.PermissionsError() | apsw.AuthError():
+            return StorageError(f"{name}: access was denied ({error}); check the permissions of file and folder.")
+        case apsw.IOError() | apsw.ProtocolError():
+            return _disk(name, error)
+        case apsw.NoLFSError():
+            return StorageError(f"{name} is too large for this disk ({error}); move it to another.")
+        case apsw.NoMemError():
+            return StorageError(f"{name}: there is not enough memory; nothing of this write was kept. Free some.")
+        case apsw.TooBigError():
+            return StorageError(f"{name}: a text or value is longer than SQLite takes ({error}); shorten it.")
+        case apsw.ConstraintError():
+            return StorageError(
+                f"{name}: what was to be written breaks a rule of the file ({error}); nothing of it was kept."
+                f" Run memstore doctor --db {name}."
+            )
+        case apsw.ConnectionClosedError() | apsw.CursorClosedError() | apsw.VFSFileClosedError():
+            return StorageError(f"{name} was closed meanwhile; open the store again.")
+        case apsw.InterruptError() | apsw.AbortError():
+            return StorageError(f"{name}: the work was interrupted, and nothing of it was kept; try again.")
+        case _:
+            return StorageError(f"{name}: SQLite refused ({error}); run memstore doctor --db {name}.")
+
+
+def _damaged(path: Path, how: str) -> DamagedStoreError:
+    return DamagedStoreError(
+        f"{path} is damaged ({how}); memstore doctor --db {path.name} says where, memstore salvage {path.name} DEST"
+        " saves what can be read, or restore a backup of it."
+    )
+
+
+def _disk(name: str, error: apsw.Error) -> StorageError:
+    code = getattr(error, "extendedresult", 0)
+    if isinstance(error, apsw.ProtocolError) or code in _LOCKS:
+        return StorageError(
+            f"{name}: the locks of this disk do not work ({_code(error)}), as on some network drives; move the file to"
+            " a local disk, or open it with journal='delete'."
+        )
+    return StorageError(
+        f"{name}: the disk failed ({_code(error)}); nothing of this write was kept. Look after the disk, then run"
+        f" memstore doctor --db {name}."
+    )
+
+
+def _code(error: apsw.Error) -> str:
+    """Return what SQLite says, and its name of what exactly failed."""
+    code = getattr(error, "extendedresult", 0)
+    exact = apsw.mapping_extended_result_codes.get(code)
+    return f"{error}, {exact}" if isinstance(exact, str) else str(error)

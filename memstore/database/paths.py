@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apsw
 
+from memstore.database.copies import automatic_backups
 from memstore.errors import NotAStoreError, StorageError
 
 _MINIMUM_SQLITE = (3, 43)
@@ -57,6 +58,8 @@ def require_file(path: Path, *, may_create: bool) -> None:
 def why_read_only(path: Path) -> str | None:
     """Return why a file that is there can only be read, None where it can be written."""
     if path.exists() and not os.access(path, os.W_OK):
+        if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
+            return "its disk is mounted to be read only"
         return "the file's permissions only let it be read"
     if path.exists() and not os.access(path.parent, os.W_OK):
         return f"the folder {path.parent} can't be written"
@@ -71,3 +74,30 @@ def create_private(path: Path) -> None:
         pass
     except OSError as error:
         raise NotAStoreError(f"{path} can't be created: {error.strerror}; choose another folder.") from error
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for its owner alone."""
+    for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def loose_modes(path: Path) -> list[tuple[Path, int]]:
+    """Return what lets others than its owner at the memories of a file: paths, each with its permissions.
+
+    Those are the file, what is beside it (log, journal, automatic backups) where anyone else may read or write it, and
+    its folder where everyone may replace files in it. Where permissions are not those of POSIX there are none.
+    """
+    if os.name != "posix":
+        return []
+    beside = [path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal")]
+    found = []
+    for one in (*beside, *automatic_backups(path), path.parent):
+        try:
+            mode = stat.S_IMODE(one.stat().st_mode)
+        except FileNotFoundError:
+            continue
+        replaced_by_all = mode & stat.S_IWOTH and not mode & stat.S_ISVTX
+        if replaced_by_all if one == path.parent else mode & 0o077:
+            found.append((one, mode))
+    return found

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from memstore.database import Key
 from memstore.demo.notes import NOTES, QUESTIONS
 from memstore.records import NewMemory
 from memstore.render import hits
@@ -15,16 +16,17 @@ def run(
     path: Path | None,
     *,
     embedder: str = "auto",
+    key: Key | None = None,
     all_topics: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Store the notes and Python's own language reference, ask each question, and say what was found and why."""
     if path is not None:
-        _run(path, embedder, all_topics, progress, say)
+        _run(path, embedder, key, all_topics, progress, say)
         return
     with tempfile.TemporaryDirectory(prefix="memstore-") as folder:
-        _run(Path(folder) / "demo.db", embedder, all_topics, progress, say)
+        _run(Path(folder) / "demo.db", embedder, key, all_topics, progress, say)
 
 
 def topics(*, all_topics: bool) -> list[NewMemory]:
@@ -37,9 +39,16 @@ def topics(*, all_topics: bool) -> list[NewMemory]:
     return [NewMemory(text=text, key=name, namespace="python", language="en") for name, text in chosen if text.strip()]
 
 
-def _run(path: Path, embedder: str, all_topics: bool, progress: Progress | None, say: Callable[[str], None]) -> None:
+def _run(
+    path: Path,
+    embedder: str,
+    key: Key | None,
+    all_topics: bool,
+    progress: Progress | None,
+    say: Callable[[str], None],
+) -> None:
     start = time.perf_counter()
-    with MemoryStore(path, embedder=embedder) as store:
+    with MemoryStore(path, embedder=embedder, key=key) as store:
         store.add_many([*NOTES, *topics(all_topics=all_topics)], progress=progress)
         held = store.stats()
         say(

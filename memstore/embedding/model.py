@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memstore import checks
+from memstore import checks, forking
 from memstore.embedding.references import REFERENCES
 from memstore.errors import EmbedderError, InvalidInputError, first_line
 from memstore.loading import Guard, Loading
@@ -298,7 +298,7 @@ class Model:
 
     def _answered(self, ask: Callable[[], Any], shape: tuple[int, ...]) -> Vector:
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"), forking.using_a_model():
                 # A copy: a model may fill one array of its own again and again.
                 answer = np.array(ask(), dtype=np.float32)
         except EmbedderError:

@@ -37,7 +37,12 @@ def _command(options: Options) -> list[str]:
         command += ["--namespace", options.namespace]
     if options.read_only:
         command.append("--read-only")
-    return command if options.embedder == "auto" else [*command, "--embedder", options.embedder]
+    if options.key_file is not None:
+        command += ["--key-file", str(options.key_file.absolute())]
+    for name, value in (("embedder", "auto"), ("durability", "normal"), ("journal", "auto")):
+        if getattr(options, name) != value:
+            command += [f"--{name}", getattr(options, name)]
+    return command
 
 
 def _json(section: str, command: Sequence[str], **more: str) -> str:

@@ -22,16 +22,25 @@ _MOST_EMBEDDED_AT_ONCE = 4_000
 _MOST_FILLED = 500
 # The bundled model is loaded in less; a call is not held up for one that takes its time.
 _PATIENCE = 0.25
+# What the store is opened with.
+_HOW = ("embedder", "read_only", "durability", "journal", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a server is told: which file, of which namespace alone, whether it may write, and with which model."""
+    """What a server is told: which file, of which namespace alone, whether it may write, and how the store is opened.
+
+    `key` reads the key of an encrypted file from `key_file`, when the file is opened.
+    """
 
     db: Path
     namespace: str | None = None
     read_only: bool = False
     embedder: str = "auto"
+    durability: str = "normal"
+    journal: str = "auto"
+    key_file: Path | None = None
+    key: Callable[[], bytes] | None = None
 
 
 class _Closing(Exception):
@@ -122,7 +131,8 @@ class Holder:
                     namespace(options.namespace)
                 if options.read_only and not options.db.exists():
                     raise NotFoundError(f"there is no memory file at {options.db}; memstore add makes it.")
-                self._store = MemoryStore(options.db, embedder=options.embedder, read_only=options.read_only)
+                how: Any = {name: getattr(options, name) for name in _HOW}
+                self._store = MemoryStore(options.db, **how)
             return self._store
 
     def _prepare(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memstore import checks
+from memstore import checks, forking
 from memstore.errors import InvalidInputError, RerankerError, first_line
 from memstore.loading import Guard, Loading
 
@@ -90,7 +90,7 @@ class Second:
         if not texts:
             return np.empty(0)
         left = None if wait is None else max(0.0, wait - (time.monotonic() - begun))
-        with nullcontext() if self._thread_safe else self._held(left):
+        with nullcontext() if self._thread_safe else self._held(left), forking.using_a_model():
             try:
                 # A copy: a model may fill one array of its own again and again.
                 answer = np.array(_asked(model, query, texts, before, importance), dtype=np.float64)
