@@ -243,7 +243,7 @@ def test_a_key_that_is_stored_is_told(path):
 
     async def conversation(client):
         written = await answered(client, "remember", text=f"The deploy key is {key}.")
-        assert "shape of a key" in written["notices"][0]
+        assert "a secret (AWS key)" in written["notices"][0]
         assert key in await said(client, "get", id=1)
         assert (await answered(client, "update", id=1, text="The deploy key is in the vault."))["notices"] == []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from memstore.asking import NO_WEIGHT, NOT_ASKED
 from memstore.errors import InvalidInputError, NotFoundError
-from memstore.masking import masked
+from memstore.masking import secret_in
 from memstore.mcp import answers
 from memstore.mcp.answers import CLIENT, Answer
 from memstore.mcp.holding import LOADING, Holder, Options
@@ -195,8 +195,8 @@ def _written(desk: Desk, memory: Memory) -> Answer:
     notices = []
     if memory.pending:
         notices.append("It is found by words and names now, and by meaning once its vectors are made.")
-    if masked(memory.text) != memory.text:
-        notices.append("It holds what has the shape of a key or token: unless the user wants that kept, take it out.")
+    if (secret := secret_in(memory.text)) is not None:
+        notices.append(f"It holds what looks like a secret ({secret}): unless the user wants that kept, take it out.")
     if memory.replaced_by:
         notices.append(f"Memory {memory.replaced_by[0]} replaces it: searches pass over it.")
     data = {
