@@ -70,6 +70,12 @@ class Database:
         return self._connections.own()
 
     @contextmanager
+    def using(self) -> Iterator[apsw.Connection]:
+        """Hold this thread's connection for what can't be in a transaction: no fork of the process closes it."""
+        with translated(self.path), self._connections.using() as connection:
+            yield connection
+
+    @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """One read transaction: all that is read inside comes from one state of the file."""
         with translated(self.path), self._connections.using() as connection:

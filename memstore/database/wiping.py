@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import apsw
 
-from memstore.database.faults import translated
 from memstore.database.file import Database
 from memstore.database.statements import one_value
 from memstore.errors import BusyError
@@ -21,18 +20,17 @@ _LARGEST_IN_MEMORY = 512 * 2**20
 def overwriting(database: Database) -> Iterator[apsw.Connection]:
     """One write transaction that overwrites what it deletes, and notes in the file that traces may be left."""
     database.require_writable()
-    with translated(database.path):
-        connection = database.connection()
+    with database.using() as connection:
         # https://www.sqlite.org/pragma.html#pragma_secure_delete
         before = connection.pragma("secure_delete")
         connection.pragma("secure_delete", True)
-    try:
-        with database.write() as conn:
-            moment = datetime.now(UTC).isoformat(timespec="seconds")
-            conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_UNFINISHED, moment))
-            yield conn
-    finally:
-        connection.pragma("secure_delete", before)
+        try:
+            with database.write() as conn:
+                moment = datetime.now(UTC).isoformat(timespec="seconds")
+                conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_UNFINISHED, moment))
+                yield conn
+        finally:
+            connection.pragma("secure_delete", before)
 
 
 def unfinished(conn: apsw.Connection) -> str | None:
@@ -53,8 +51,7 @@ def rewrite(database: Database) -> None:
     It needs free disk of twice the file's size, and keeps other writers waiting. Interrupted, it leaves the file as it
     was.
     """
-    with translated(database.path):
-        connection = database.connection()
+    with database.using() as connection:
         if database.size() > _LARGEST_IN_MEMORY:
             connection.pragma("temp_store", "FILE")
         try:
@@ -74,8 +71,8 @@ def empty_log(database: Database) -> None:
     Raises `BusyError` when someone still reads an older state of the file after the usual wait.
     """
     try:
-        with translated(database.path):
-            database.connection().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        with database.using() as connection:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except BusyError as error:
         raise BusyError(
             f"{database.path.name}-wal can't be emptied while another process, or another thread, reads the file"
