@@ -129,6 +129,7 @@ class Spaces(_Part[spaces.Spaces]):
 
     list = _awaited(spaces.Spaces.list)
     describe = _awaited(spaces.Spaces.describe)
+    load = _awaited(spaces.Spaces.load)
     add = _awaited(spaces.Spaces.add)
     fill = _awaited(spaces.Spaces.fill)
     estimate = _awaited(spaces.Spaces.estimate)
