@@ -5,7 +5,16 @@ from pathlib import Path
 import click
 
 from memstore import render
-from memstore.cli.support import Place, file_options, notice, opened, print_json, progress_bar
+from memstore.cli.place import key_of
+from memstore.cli.support import (
+    Place,
+    file_options,
+    key_file_option,
+    notice,
+    opened,
+    print_json,
+    progress_bar,
+)
 from memstore.health import Finding
 from memstore.salvaging import salvage as salvaged
 
@@ -40,16 +49,20 @@ def backup(place: Place, destination: Path) -> None:
 @click.argument("file", type=_PATH)
 @click.argument("destination", metavar="DEST", type=_PATH)
 @click.option("--include-uncertain", is_flag=True, help="Take memories too that may have been deleted.")
+@key_file_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
 @click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error.")
-def salvage(file: Path, destination: Path, include_uncertain: bool, as_json: bool, quiet: bool) -> None:
+def salvage(
+    file: Path, destination: Path, include_uncertain: bool, key_file: Path | None, as_json: bool, quiet: bool
+) -> None:
     """Recover what can be read of a damaged FILE into DEST, a new file; FILE is not changed.
 
     Each memory is checked against the hash that was kept of it, and what was deleted stays so. The exit code is 0 when
     all that FILE held is in DEST, but for what can be made again, and 1 when something is lost or not as it was stored.
     """
+    key = None if key_file is None else key_of(key_file, lambda sentence: notice(sentence, quiet))
     with progress_bar(quiet, "writing") as progress:
-        found = salvaged(file, destination, include_uncertain=include_uncertain, progress=progress)
+        found = salvaged(file, destination, include_uncertain=include_uncertain, key=key, progress=progress)
     if as_json:
         print_json({"complete": found.complete, **render.record(found)})
     else:

@@ -58,6 +58,14 @@ class Place:
     quiet: bool
 
 
+key_file_option = click.option(
+    "--key-file",
+    envvar="MEMSTORE_KEY_FILE",
+    type=click.Path(path_type=Path),
+    help="A file with the key of an encrypted memory file.",
+)
+
+
 def file_options(command: Command) -> Command:
     """Give a command the options that say where and how, as one `Place`."""
 
@@ -74,12 +82,7 @@ def file_options(command: Command) -> Command:
             "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
         ),
         click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
-        click.option(
-            "--key-file",
-            envvar="MEMSTORE_KEY_FILE",
-            type=click.Path(path_type=Path),
-            help="A file with the key of an encrypted memory file.",
-        ),
+        key_file_option,
         click.option(
             "--durability",
             envvar="MEMSTORE_DURABILITY",

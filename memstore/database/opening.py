@@ -113,9 +113,14 @@ class Opener:
                     backup.step(_COPIED_PAGES)
                     if progress is not None:
                         progress(backup.page_count - backup.remaining, backup.page_count)
-        except (apsw.FullError, apsw.IOError) as error:
+        except apsw.FullError as error:
             raise StorageError(
-                f"{self.path.name} can't be copied to {target} ({error}); make room there, and look after both disks."
+                f"{self.path.name} can't be copied: the disk is full; make room where the copy is to be."
+            ) from error
+        except apsw.IOError as error:
+            raise StorageError(
+                f"{self.path.name} can't be copied ({error}); make room where the copy is to be, and look after both"
+                " disks."
             ) from error
         finally:
             copied.close()

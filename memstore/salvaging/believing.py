@@ -252,9 +252,10 @@ def _spaces(source: Source) -> tuple[KeptSpace, ...]:
     for one in certain(source, shapes.EMBEDDERS):
         fields: dict[str, Any] = dict(one)
         dimensions, fingerprint, background = fields["dimensions"], fields["fingerprint"], fields["background"]
-        if not 0 < len(fingerprint) == 4 * dimensions or len(background) % (4 * dimensions):
+        whole = 0 < len(fingerprint) == 4 * dimensions and not len(background) % len(fingerprint)
+        if not whole or fields["state"] not in ("ready", "filling"):
             source.broken.add(shapes.EMBEDDERS.name)
             continue
-        space = StoredSpace(**{name: fields[name] for name in StoredSpace.__dataclass_fields__})
+        space = StoredSpace(**{name: fields[name] for name in StoredSpace.__dataclass_fields__ if name in fields})
         found.append(KeptSpace(space=space, pooling=fields["pooling"], background=background))
     return tuple(sorted(found, key=lambda kept: kept.space.id))

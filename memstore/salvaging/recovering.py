@@ -21,13 +21,13 @@ from memstore.database import (
     secret,
 )
 from memstore.entities import Recogniser
-from memstore.errors import DamagedStoreError, NewerSchemaError, NotAStoreError
+from memstore.errors import DamagedStoreError, EncryptionError, NewerSchemaError, NotAStoreError
 from memstore.health import Finding, Salvaged
 from memstore.salvaging import shapes
 from memstore.salvaging.believing import Believed, believe
 from memstore.salvaging.judging import SALVAGED, UNVERIFIED
 from memstore.salvaging.log import Log, read_log
-from memstore.salvaging.pages import Pages
+from memstore.salvaging.pages import MAGIC, Pages
 from memstore.salvaging.rebuilding import rebuild, verify
 from memstore.salvaging.sources import PageSource, Source, SQLSource
 
@@ -56,8 +56,8 @@ def salvage(
 
     The new file has its name only when it is whole and has been read back. Raises `StorageError` when the name is
     taken, `NotAStoreError` on a file of another kind, `NewerSchemaError` on one of a later memstore, `EncryptionError`
-    where this driver knows no keys, `BusyError` while the file is being written, `DamagedStoreError` when nothing can
-    be read.
+    for a key that this driver or the file has no use for, `BusyError` while the file is being written,
+    `DamagedStoreError` when nothing can be read.
     """
     began = time.monotonic()
     wanted, own_key = flag("include_uncertain", include_uncertain), secret(key)
@@ -67,6 +67,8 @@ def salvage(
         copy = copy_aside(original, made.parent)
         if not copy.stat().st_size:
             raise NotAStoreError(f"{original} is empty: there is nothing to read.")
+        if own_key is not None and _begins(copy, MAGIC):
+            raise EncryptionError(f"{original} is not encrypted, and a key was given; leave the key out.")
         with _read(original, copy, own_key, include_uncertain=wanted) as (source, believed, log):
             vectors, pending, refused = rebuild(made, believed, source, own_key, recogniser, progress)
         verify(made, believed, own_key)
@@ -83,6 +85,11 @@ def salvage(
         findings=tuple(_findings(believed, log, pending, refused, included=wanted)),
         seconds=time.monotonic() - began,
     )
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(mark)) == mark
 
 
 @contextmanager
