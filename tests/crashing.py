@@ -22,6 +22,7 @@ from conftest import FakeEmbedder
 
 from memstore import Memory, MemoryStore, NewMemory, Term
 from memstore.analysis import LANGUAGES, Analyser
+from memstore.database import SCHEMA_VERSION
 
 FIXTURES = Path(__file__).parent / "fixtures"
 # What a write of many is carried out in: each batch whole or not at all.
@@ -270,7 +271,8 @@ def _put(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 def fixtures() -> list[Path]:
     """Return the files of earlier schemas that the repository keeps."""
-    return sorted(FIXTURES.glob("schema-*.db"))
+    found = {int(path.stem.removeprefix("schema-")): path for path in FIXTURES.glob("schema-*.db")}
+    return [found[version] for version in sorted(found) if version < SCHEMA_VERSION]
 
 
 def operations() -> list[str]:
