@@ -1,8 +1,8 @@
 """What one file bears: many processes, processes that race to make it, many threads, and an event loop.
 
 1. Writer processes add while reader processes search the same file: memories, errors, adds a second, and how long a
-   search takes beside the same readers once the writers are done. On a machine with fewer cores than processes most of
-   the difference is waiting for a core, not for a lock.
+   read takes; beside it what it takes while as many writers write to files of their own, which costs the same of the
+   machine's cores and disk and shares no lock, and what it takes without writers.
 2. Processes released at once onto a path that does not exist each add a note, over and over.
 3. Threads add to and search one store object.
 4. An event loop beats every 10 ms while searches with a slow embedder run, in the loop by the plain store and beside it
@@ -28,8 +28,10 @@ from memstore import MemoryStore, NewMemory, aio
 SPAWN = multiprocessing.get_context("spawn")
 WORDS = ("bread", "garden", "invoice", "server", "payment", "train", "planet", "contract", "tomato", "coffee", "budget")
 BEAT = 0.01
-# Reads without writers are as many as this, however long they take.
-BASELINE_READS = 100
+# Between two reads of one reader, or the readers alone would take all cores.
+PAUSE = 0.01
+# What readers ask for does not become more while writers add, so that a read costs the same at the end.
+KESTRELS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +76,25 @@ def read(path: Path, args: argparse.Namespace, number: int, least: int, start: A
         store.search("warm")
         start.wait()
         while not stop.is_set() or len(reads) < least:
-            query = f"{WORDS[(len(reads) + number) % len(WORDS)]} noted {len(reads)}"
+            query = f"which kestrel nests at quarry{(len(reads) + number) % KESTRELS}?"
             began = time.perf_counter()
             guarded(lambda query=query: store.search(query), errors)
             reads.append(time.perf_counter() - began)
+            time.sleep(PAUSE)
     out.put(Done(role="reader", adds=0, reads=reads, errors=errors))
 
 
 def readers_and_writers(
-    path: Path, args: argparse.Namespace, durability: str, writers: int
+    path: Path, args: argparse.Namespace, durability: str, files: list[Path]
 ) -> tuple[list[Done], float]:
-    """Run readers, and writers if any; return what each did and the seconds that the writers took."""
+    """Run the readers of a file, and a writer to each of some files; return what each did and what the writers took."""
     out, stop = SPAWN.Queue(), SPAWN.Event()
+    writers = len(files)
     start = SPAWN.Barrier(writers + args.readers + 1)
-    least = 1 if writers else BASELINE_READS
+    least = 1 if writers else args.reads
     processes = [
-        SPAWN.Process(target=write, args=(path, args, durability, f"writer{one}", start, out)) for one in range(writers)
+        SPAWN.Process(target=write, args=(file, args, durability, f"writer{one}", start, out))
+        for one, file in enumerate(files)
     ] + [SPAWN.Process(target=read, args=(path, args, one, least, start, stop, out)) for one in range(args.readers)]
     for process in processes:
         process.start()
@@ -104,11 +109,6 @@ def readers_and_writers(
     return done, spent
 
 
-def milliseconds(reads: list[float]) -> tuple[float, float]:
-    p50, p95 = np.percentile(np.array(reads) * 1000, [50, 95])
-    return float(p50), float(p95)
-
-
 def show_errors(errors: list[str]) -> None:
     for error in sorted(set(errors))[:5]:
         print(f"    {errors.count(error)} x {error}")
@@ -117,26 +117,31 @@ def show_errors(errors: list[str]) -> None:
 def processes_share(folder: Path, args: argparse.Namespace, durability: str) -> None:
     path = folder / f"shared-{durability}.db"
     with MemoryStore(path, embedder=args.embedder) as store:
-        store.add("the first memory, so that the file and its space are there")
-    during, spent = readers_and_writers(path, args, durability, args.writers)
-    after, _ = readers_and_writers(path, args, durability, 0)
-    errors = [error for one in (*during, *after) for error in one.errors]
+        kestrels = [NewMemory(text=f"kestrel{one} nests at quarry{one}") for one in range(KESTRELS)]
+        store.add_many(kestrels)
+    during, spent = readers_and_writers(path, args, durability, [path] * args.writers)
+    own = [folder / f"own-{durability}-{one}.db" for one in range(args.writers)]
+    apart, _ = readers_and_writers(path, args, durability, own)
+    alone, _ = readers_and_writers(path, args, durability, [])
+    errors = [error for one in (*during, *apart, *alone) for error in one.errors]
     with MemoryStore(path, embedder=args.embedder) as store:
         stats = store.stats()
-    reads = [one for done in during for one in done.reads]
-    p50, p95 = milliseconds(reads)
-    alone50, alone95 = milliseconds([one for done in after for one in done.reads])
     added = sum(one.adds for one in during)
     print(
         f"{args.writers} writers x {args.adds} adds and {args.readers} readers on one file, embedder {args.embedder},"
         f" durability {durability}:\n"
-        f"  {added:,} adds acknowledged, {stats.memories - 1:,} memories kept, {stats.pending:,} without a vector,"
-        f" {len(errors)} errors\n"
-        f"  {added / spent:,.0f} adds a second, {len(reads):,} reads meanwhile\n"
-        f"  a read with writers: p50 {p50:.1f} ms, p95 {p95:.1f} ms; without: p50 {alone50:.1f} ms,"
-        f" p95 {alone95:.1f} ms; ratio {p50 / alone50:.1f} and {p95 / alone95:.1f}",
-        flush=True,
+        f"  {added:,} adds acknowledged, {stats.memories - KESTRELS:,} memories kept,"
+        f" {stats.pending:,} without a vector, {len(errors)} errors\n"
+        f"  {added / spent:,.0f} adds a second"
     )
+    for what, done in (
+        ("beside the writers", during),
+        ("beside as many writers to files of their own", apart),
+        ("without writers", alone),
+    ):
+        reads = np.array([one for worker in done for one in worker.reads]) * 1000
+        p50, p95 = np.percentile(reads, [50, 95])
+        print(f"  a read {what:46} p50 {p50:6.1f} ms, p95 {p95:6.1f} ms ({len(reads):,} reads)", flush=True)
     show_errors(errors)
 
 
@@ -305,6 +310,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--adds", type=int, default=500, help="of each writer")
+    parser.add_argument("--reads", type=int, default=500, help="of each reader, without writers")
     parser.add_argument("--embedder", default="none")
     parser.add_argument("--durability", nargs="+", choices=("normal", "full"), default=("normal", "full"))
     parser.add_argument("--racers", type=int, default=10)

@@ -129,6 +129,7 @@ class Spaces(_Part[spaces.Spaces]):
 
     list = _awaited(spaces.Spaces.list)
     describe = _awaited(spaces.Spaces.describe)
+    load = _awaited(spaces.Spaces.load)
     add = _awaited(spaces.Spaces.add)
     fill = _awaited(spaces.Spaces.fill)
     estimate = _awaited(spaces.Spaces.estimate)
@@ -233,6 +234,7 @@ class MemoryStore(_Part[store.MemoryStore]):
     sparse_query = _awaited(store.MemoryStore.sparse_query)
     stats = _awaited(store.MemoryStore.stats)
     export = _awaited(store.MemoryStore.export)
+    export_markdown = _awaited(store.MemoryStore.export_markdown)
     import_jsonl = _awaited(store.MemoryStore.import_jsonl)
     import_markdown = _awaited(store.MemoryStore.import_markdown)
     import_text = _awaited(store.MemoryStore.import_text)

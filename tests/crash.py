@@ -26,12 +26,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import apsw
 import crashing
 from crashing import BATCH, SECOND_SPACE, as_fields, embedder_of, new_fields, second_embedder
 from soundness import sound
 
 import memstore
 from memstore import MemoryStore, MemstoreError, NewMemory
+from memstore.database import automatic_backups
 
 ROUNDS_A_FILE = 50
 MOST_MEMORIES = 400
@@ -121,6 +123,17 @@ class Expected:
             rest = {one: fields for one, fields in self.known.items() if one not in unfinished["ids"]}
             states.append(Expected(known=rest, owed=list(self.owed)))
         return states
+
+
+def _same_tables(copy: Path, source: Path) -> bool:
+    """Say whether a copy that was made before a migration is sound and has the memories of the file as it was."""
+    held = []
+    for path in (copy, source):
+        connection = apsw.Connection(f"file:{path}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        held.append(connection.execute("SELECT * FROM memories ORDER BY id").fetchall())
+        sound = [text for (text,) in connection.execute("PRAGMA integrity_check")] == ["ok"]
+        connection.close()
+    return sound and held[0] == held[1]
 
 
 def _same(stored: Any, given: Any) -> bool:
@@ -214,7 +227,7 @@ class Test:
         tally = self.tallies.setdefault(operation, Tally())
         tally.rounds += 1
         unfinished, done = self._killed(operation)
-        tally.during += unfinished is not None
+        tally.during += unfinished is not None and unfinished["kind"] != "damage"
         tally.acknowledged += len(done)
         created: list[dict[str, Any]] = []
         traces: list[str] = []
@@ -227,6 +240,11 @@ class Test:
                 self.expected.acknowledge(told, returned)
         if unfinished is not None and unfinished["kind"] in ("create", "backup", "migrate"):
             created.append(unfinished)
+        last = unfinished or (done[-1][0] if done else {"kind": "keep"})
+        if last["kind"] == "damage" or (unfinished is not None and last["kind"] == "repair"):
+            self._repair()
+        if operation == "repair":
+            self._reindex()
         faults, halves = self._check(unfinished)
         faults += traces
         for told in created:
@@ -268,7 +286,7 @@ class Test:
         # Some are killed while they open the file, most after a number of calls that went well.
         opening = self.rng.random() < 0.05
         calls = self.rng.choice([0, 0, 1, 1, 2, 3, 5, 8])
-        span = self._spans.get(operation, 0.01)
+        span = 0.01
         begun: dict[str, Any] | None = None
         began = 0.0
         done: list[tuple[dict[str, Any], Any]] = []
@@ -282,9 +300,13 @@ class Test:
                 begun, began = event[1], time.monotonic()
             elif event[0] == "done" and begun is not None:
                 done.append((begun, event[1]))
-                span = self._spans[operation] = 0.7 * span + 0.3 * (time.monotonic() - began)
+                kind = f"{operation}, {begun['kind']}"
+                took = time.monotonic() - began
+                self._spans[kind] = 0.7 * self._spans.get(kind, took) + 0.3 * took
                 begun = None
-            if event[0] == "ended" or (len(done) >= calls and begun is not None):
+            if event[0] == "ended" or (len(done) >= calls and begun is not None and begun["kind"] != "damage"):
+                if begun is not None:
+                    span = self._spans.get(f"{operation}, {begun['kind']}", 0.01)
                 kill_at = time.monotonic() + self.rng.uniform(0, 1.2 * span)
         if kill_at - time.monotonic() > 0.005:
             time.sleep(kill_at - time.monotonic() - 0.003)
@@ -308,9 +330,6 @@ class Test:
     def _check(self, unfinished: dict[str, Any] | None) -> tuple[list[str], list[str]]:
         """Return what is lost of the file, and what of it disagrees; take over what is there."""
         try:
-            if unfinished is not None and unfinished["kind"] == "damage":
-                with MemoryStore(self.path, embedder=self._given()) as store:
-                    store.maintenance.repair()
             actual, filled = self._read()
             halves = sound(self.path, self._vectors())
             lost = min((state.faults(actual) for state in self.expected.possible(unfinished)), key=len)
@@ -322,6 +341,17 @@ class Test:
             return lost, halves
         except MemstoreError as error:
             return [f"the file can't be used: {error}"], []
+
+    def _repair(self) -> None:
+        """Mend what was damaged, with a repair of it that may have been killed."""
+        with MemoryStore(self.path, embedder=self._given()) as store:
+            store.maintenance.repair()
+            store.spaces.fill()
+
+    def _reindex(self) -> None:
+        """End a reindex that was killed: what waits for it is not judged by doctor, nor mended by a repair."""
+        with MemoryStore(self.path, embedder=self._given()) as store:
+            store.maintenance.reindex()
 
     def _given(self) -> Any:
         return embedder_of(self.embedder)
@@ -364,7 +394,14 @@ class Test:
                 shutil.copy(told["source"], reference)
             with MemoryStore(reference, embedder="none") as store:
                 known = {one.id: as_fields(one) for one in store.list(limit=1_000_000, superseded=True)}
-            return Expected(known=known).faults(there), sound(path)
+            copies = [
+                f"{copy.name} is no whole copy"
+                for copy in automatic_backups(path)
+                if not _same_tables(copy, Path(told["source"]))
+            ]
+            if acknowledged and not automatic_backups(path):
+                copies.append(f"{path.name} was migrated without a copy")
+            return Expected(known=known).faults(there) + copies, sound(path)
         except MemstoreError as error:
             return [f"{path.name} can't be used: {error}"], []
 

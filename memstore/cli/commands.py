@@ -16,6 +16,7 @@ from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
 from memstore.cli.exporting import export
 from memstore.cli.forgetting import delete, purge
+from memstore.cli.mcp import mcp
 from memstore.cli.models import models
 from memstore.cli.reindexing import reindex
 from memstore.cli.searching import recall, search
@@ -309,6 +310,7 @@ cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)
 cli.add_command(export)
+cli.add_command(mcp)
 cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(purge)

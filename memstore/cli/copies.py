@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from memstore import render
+from memstore.cli.place import key_of
 from memstore.cli.support import (
     Place,
     file_options,
     key_file_option,
-    key_of,
     notice,
     opened,
     print_json,
@@ -61,7 +61,7 @@ def salvage(
     Each memory is checked against the hash that was kept of it, and what was deleted stays so. The exit code is 0 when
     all that FILE held is in DEST, but for what can be made again, and 1 when something is lost or not as it was stored.
     """
-    key = None if key_file is None else key_of(key_file, quiet)
+    key = None if key_file is None else key_of(key_file, lambda sentence: notice(sentence, quiet))
     with warnings_told(quiet), progress_bar(quiet, "writing") as progress:
         found = salvaged(file, destination, include_uncertain=include_uncertain, key=key, progress=progress)
     if as_json:

@@ -2,8 +2,6 @@
 
 import functools
 import json
-import os
-import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from memstore import render
-from memstore.database import DURABILITIES, JOURNALS, Durability, Journal, make_private_folder
+from memstore.cli.place import key_of, usual_file
+from memstore.database import DURABILITIES, JOURNALS, Durability, Journal
 from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import read_text
@@ -81,7 +80,7 @@ def file_options(command: Command) -> Command:
     @functools.wraps(command)
     def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
         given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
-        key = None if key_file is None else key_of(key_file, quiet)
+        key = None if key_file is None else key_of(key_file, lambda sentence: notice(sentence, quiet))
         with warnings_told(quiet):
             return command(Place(key=key, quiet=quiet, **given), **options)
 
@@ -183,32 +182,11 @@ def opened(
 
 
 def located(place: Place, *, must_exist: bool = False) -> Path:
-    """Return the file that `place` names, else the one in the user data folder."""
-    db = place.db
-    if db is None:
-        import platformdirs
-
-        folder = Path(platformdirs.user_data_dir("memstore", appauthor=False))
-        make_private_folder(folder)
-        db = folder / "memory.db"
+    """Return the file that `place` names, else the one in the user data folder; refuse one that must be there."""
+    db = place.db or usual_file()
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
     return db
-
-
-def key_of(path: Path, quiet: bool) -> bytes:
-    """Return the key that a file holds, without the line end after it."""
-    try:
-        with open(path, "rb") as file:
-            found, mode = file.read(), os.fstat(file.fileno()).st_mode
-    except OSError as error:
-        raise InvalidInputError(f"the key file {path} can't be read ({error.strerror}); check --key-file.") from error
-    if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
-        notice(f"others can read the key file {path} (mode {stat.S_IMODE(mode):04o}); chmod 600 it.", quiet)
-    found = found.removesuffix(b"\n").removesuffix(b"\r")
-    if not found:
-        raise InvalidInputError(f"the key file {path} is empty; write the key into it.")
-    return found
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

@@ -149,7 +149,8 @@ def _acceptable(data: Database, accept: Iterable[int]) -> list[int]:
     if ids:
         with data.read() as conn:
             for one in ids:
-                row = memories.get(conn, one)
+                # As it stands: what no write could have left is told of here, and not refused to be read.
+                row = memories.rows(conn, [one]).get(one)
                 if row is None:
                     raise NotFoundError(f"there is no memory {one}; nothing was repaired.")
                 if reason := insane(row):
