@@ -1,11 +1,12 @@
--- The memstore file, schema 5. This is the only place with DDL, but for the vector tables at the end.
+-- The memstore file, schema 6. This is the only place with DDL, but for the vector tables at the end, and for what
+-- brings a file of an earlier schema to this one (memstore/database/migrations.py): it makes the same tables.
 --
 -- Source of truth: memories, tags, uses, the given rows of memory_entities, entity_terms, vocabulary, embedders and
 -- the vectors.
 -- All else is a cache of those and can be rebuilt; each such table says so.
 -- Times are text, UTC, `YYYY-MM-DDTHH:MM:SS.ffffffZ`, so that they sort as they read.
 
-CREATE TABLE meta (             -- schema, analyser, languages
+CREATE TABLE meta (             -- schema, languages
     key   TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -75,16 +76,19 @@ CREATE INDEX passages_pieces ON passages (embedder_id) WHERE embedder_id IS NOT 
 
 -- Cache. A memory's distinct terms, parted by spaces, the most frequent first, with the counts of those that stand
 -- there more than once, and how many terms it has in all: what BM25 counts, and what the row of a neighbour is rewritten
--- from without analysing again; the languages they were analysed in; and the ids of the memories beside it in its thread
--- (two before, two after), as its row of the index was made.
+-- from without analysing again; the languages they were analysed in; the ids of the memories beside it in its thread (two
+-- before, two after), as its row of the index was made; and the analyser that made the terms: its version and the file's
+-- languages then (`2 pt en es`). A row of another analyser than the program's is stale: a query may miss it.
 CREATE TABLE analysed (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id),
     languages TEXT NOT NULL,
     length    INTEGER NOT NULL,
     terms     TEXT NOT NULL,
     counts    TEXT NOT NULL,
-    beside    TEXT NOT NULL DEFAULT ''
+    beside    TEXT NOT NULL DEFAULT '',
+    analyser  TEXT NOT NULL DEFAULT ''
 ) STRICT;
+CREATE INDEX analysed_analyser ON analysed (analyser);
 CREATE TRIGGER analysed_added AFTER INSERT ON analysed BEGIN
     UPDATE statistics SET memories = memories + 1, terms = terms + new.length;
 END;
@@ -96,12 +100,14 @@ CREATE TRIGGER analysed_removed AFTER DELETE ON analysed BEGIN
 END;
 
 -- Cache. What the stemmers said of each word that memories hold: its stem in each of the file's languages, parted by
--- spaces, and those of its spelling without accents where that is another. A search need not load the stemmers then.
+-- spaces, and those of its spelling without accents where that is another. A search need not load the stemmers then. What
+-- another analyser said is not asked.
 CREATE TABLE stems (
     word         TEXT PRIMARY KEY,
     stems        TEXT NOT NULL,
     folded       TEXT,
-    folded_stems TEXT
+    folded_stems TEXT,
+    analyser     TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX stems_folded ON stems (folded) WHERE folded IS NOT NULL;
 

@@ -15,6 +15,7 @@ from memstore.errors import (
     NotFoundError,
     ReadOnlyError,
     RerankerError,
+    SecretWarning,
     SignalUnavailableError,
     StorageError,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "Reranker",
     "RerankerError",
     "SearchResult",
+    "SecretWarning",
     "SignalScore",
     "SignalUnavailableError",
     "Space",

@@ -7,12 +7,13 @@ import operator
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 from memstore.analysis import LANGUAGES
 from memstore.errors import InvalidInputError
+from memstore.masking import masked, masked_values
 from memstore.records import Ageing, Moment, NewMemory, Preset
 
 LONGEST_TEXT = 100_000_000
@@ -77,6 +78,11 @@ def checked(new: NewMemory) -> Checked:
         pinned=flag("pinned", new.pinned),
         replaces=None if new.replaces is None else identifier(new.replaces, "replaces"),
     )
+
+
+def without_secrets(new: Checked) -> Checked:
+    """Return a memory without what has the shape of a key or token in its text and metadata."""
+    return replace(new, text=masked(new.text), metadata=None if new.metadata is None else masked_values(new.metadata))
 
 
 def text(value: Any) -> str:

@@ -65,6 +65,10 @@ class SignalUnavailableError(MemstoreError):
     """A signal was asked for by name and can't take part."""
 
 
+class SecretWarning(UserWarning):
+    """What was stored has the shape of a key or token; it was not changed."""
+
+
 def first_line(error: BaseException) -> str:
     """Return the kind of an error and the first line of what it says."""
     lines = str(error).strip().splitlines()

@@ -5,10 +5,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from memstore import checks
 from memstore.errors import InvalidInputError
@@ -21,6 +22,10 @@ IMPORTED_FROM = "imported_from"
 _NEW_FIELDS = tuple(NewMemory.__dataclass_fields__)
 _EXPORTED_FIELDS = (*_NEW_FIELDS, "id", "dated", "updated_at", "uses", "used_at")
 _LONGEST_HEADING = 200
+# JSON may write a character as six; a text and all other fields of a memory together have no more characters.
+LONGEST_LINE = 6 * (checks.LONGEST_TEXT + 10_000_000)
+# What JSON may hold as it is and YAML may not, or would take for the end of a line.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TERM_LINE = re.compile(r"(?P<name>[^(:]+?)\s*(?:\((?P<kind>[^()]+)\))?\s*(?::\s(?P<aliases>.*))?")
 
 
@@ -33,8 +38,8 @@ class Restored:
     used: tuple[int, str] | None = None
 
 
-def memory_line(row: Row, given: Iterable[str], used: tuple[int, str] | None = None) -> str:
-    """Return a memory as one line of JSON that `read_line` turns into the same memory."""
+def memory_fields(row: Row, given: Iterable[str], used: tuple[int, str] | None = None) -> dict[str, Any]:
+    """Return the fields of a memory as an export has them, which `read_lines` turns into the same memory."""
     created = checks.local(row.created_at, row.created_offset or 0)
     fields = {
         "id": row.id,
@@ -58,9 +63,29 @@ def memory_line(row: Row, given: Iterable[str], used: tuple[int, str] | None = N
         "uses": used[0] if used else None,
         "used_at": used[1] if used else None,
     }
-    return json.dumps(
-        {name: value for name, value in fields.items() if value not in (None, [], {})}, ensure_ascii=False
-    )
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def line(fields: dict[str, Any]) -> str:
+    """Return fields as one line of JSON, its end included."""
+    return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def markdown_page(fields: dict[str, Any]) -> str:
+    """Return the fields of a memory as a Markdown file: all but its text in front, each a line of JSON, which is YAML.
+
+    The text itself is not changed.
+    """
+    front = [
+        f"{name}: {_UNPRINTABLE.sub(_escaped, json.dumps(value, ensure_ascii=False))}"
+        for name, value in fields.items()
+        if name not in ("text", "dated")
+    ]
+    return "\n".join(["---", *front, "---", "", fields["text"], ""])
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def read_terms(text: str, *, kind: str = "term") -> list[Term]:
@@ -82,14 +107,14 @@ def read_terms(text: str, *, kind: str = "term") -> list[Term]:
     return found
 
 
-def term_line(term: Term) -> str:
-    """Return a known term as one line of JSON."""
-    return json.dumps({"term": term.name, "kind": term.kind, "aliases": list(term.aliases)}, ensure_ascii=False)
+def term_fields(term: Term) -> dict[str, Any]:
+    """Return the fields of a known term as an export has them."""
+    return {"term": term.name, "kind": term.kind, "aliases": list(term.aliases)}
 
 
-def profile_line(name: str, weights: Weights) -> str:
-    """Return a profile as one line of JSON."""
-    return json.dumps({"profile": name, "weights": to_fields(weights)}, ensure_ascii=False)
+def profile_fields(name: str, weights: Weights) -> dict[str, Any]:
+    """Return the fields of a profile as an export has them."""
+    return {"profile": name, "weights": to_fields(weights)}
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Term | Profile]:
@@ -98,10 +123,11 @@ def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Ter
     Raises `InvalidInputError` with the number of the first line that is none of these.
     """
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
         try:
-            yield _read_line(line.lstrip("\ufeff"))
+            if len(line) > LONGEST_LINE:
+                raise InvalidInputError(f"it has more than {LONGEST_LINE:,} characters, which no memory needs.")
+            if line.strip():
+                yield _read_line(line.lstrip("\ufeff"))
         except InvalidInputError as error:
             raise InvalidInputError(f"line {number}: {error}") from error
 
@@ -109,7 +135,11 @@ def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Ter
 def _read_line(line: str) -> checks.Checked | Restored | Term | Profile:
     try:
         fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InvalidInputError(
+            f"its JSON is nested too deep to be read; metadata has at most {checks.DEEPEST_METADATA} levels."
+        ) from error
+    except ValueError as error:
         raise InvalidInputError(f"this is not JSON ({error}); each line holds one JSON object.") from error
     if not isinstance(fields, dict):
         raise InvalidInputError(f"this is a JSON {type(fields).__name__}; each line holds one JSON object.")
@@ -181,9 +211,33 @@ def _restored(found: checks.Checked, fields: dict[str, Any]) -> Restored:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, UTF-8 with or without a byte order mark; raise `InvalidInputError` when it is not."""
+    """Return a file's text, UTF-8 with or without a byte order mark.
+
+    Raises `InvalidInputError` when it is not UTF-8, or longer than a text may be, which is found before it is read
+    whole.
+    """
+    with _reading(path) as file:
+        # A character has four bytes at most. A pipe has no size: what it gives is counted as it comes.
+        if os.fstat(file.fileno()).st_size <= 4 * checks.LONGEST_TEXT:
+            found = file.read(checks.LONGEST_TEXT + 1)
+            if len(found) <= checks.LONGEST_TEXT:
+                return found
+    raise InvalidInputError(f"{path} has more than {checks.LONGEST_TEXT:,} characters, the most of a text; split it.")
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a file as they are read, none much longer than `LONGEST_LINE`; raise as `read_text` does."""
+    # At "\n" alone: other line ends of Unicode may stand inside a text.
+    with _reading(path, newline="\n") as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            yield line
+
+
+@contextmanager
+def _reading(path: Path, newline: str | None = None) -> Iterator[TextIO]:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig", newline=newline) as file:
+            yield file
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{path} is not UTF-8 text (byte {error.start}); convert it first.") from error
     except OSError as error:

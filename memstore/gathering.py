@@ -10,7 +10,7 @@ from typing import TypeAlias
 import apsw
 import numpy as np
 
-from memstore import entities, keyword, semantic, threads
+from memstore import entities, keyword, semantic, staleness, threads
 from memstore.analysis import Analyser
 from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.background import Backgrounds
@@ -61,7 +61,8 @@ class Found:
     """What is known of a query's candidates: `gathered`, None where no signal took part, and how it came about.
 
     `floored` is how many candidates only a vector speaks for, below the floor. `passages` gives the nearest passage of
-    each memory by signal, `held` the entities of the query that it mentions.
+    each memory by signal, `held` the entities of the query that it mentions. `notices` are what is to be known of the
+    file beside.
     """
 
     skipped: dict[str, str]
@@ -71,6 +72,7 @@ class Found:
     floored: int = 0
     passages: dict[str, dict[int, int]] = field(default_factory=dict)
     held: dict[int, tuple[QueryEntity, ...]] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ class Gatherer:
         stored = semantic.spaces(conn)
         refuse_unknown(question.signals, question.weights, SIGNALS, stored)
         with clock("analyse"):
+            staleness.agree(conn, self._analyser)
             words = self._analyser.query(question.query)
         if not words:
             return Found(skipped=dict.fromkeys(SIGNALS, "the query has no words"))
@@ -115,6 +118,8 @@ class Gatherer:
             semantic.had_any(conn),
         )
         found = Found(skipped=_not_wanted(question))
+        if not {"keyword", "entity"} <= found.skipped.keys():
+            found.notices = tuple(staleness.stale(conn, self._analyser).notices())
         with clock("keyword"):
             found.asked = keyword.ask(conn, words, question.ranking, moment)
         signals: dict[str, _Signal] = {}

@@ -50,8 +50,11 @@ class Asked:
 Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
-def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str]) -> None:
-    """Note a memory's terms, in place of those it had; `write_row` puts them into the index."""
+def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str], made: str) -> None:
+    """Note a memory's terms, in place of those it had; `write_row` puts them into the index.
+
+    `made` names the analysis that made them (`analysis.stamp`).
+    """
     counts = Counter(terms).most_common()
     values = (
         memory_id,
@@ -59,10 +62,11 @@ def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages
         len(terms),
         " ".join([one for one, _ in counts]),
         " ".join([str(count) for _, count in counts if count > 1]),
+        made,
     )
     conn.execute(
-        "INSERT INTO analysed (memory_id, languages, length, terms, counts) VALUES (?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5",
+        "INSERT INTO analysed (memory_id, languages, length, terms, counts, analyser) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5, analyser = ?6",
         values,
     )
 

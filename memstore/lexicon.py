@@ -2,39 +2,42 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import apsw
 
-from memstore.analysis import Word, term, word_of
-from memstore.database import Database, all_rows
+from memstore.analysis import Word, stamp, term, word_of
+from memstore.database import Database, all_rows, one_value
 
 _MOST_IN_MEMORY = 200_000
+# In `meta`: how often words were taken out of the file, so that a process that had put some there knows of it.
+_DROPPED = "words_dropped"
 
 
 class Lexicon:
-    """The words of one file with their stems in its languages; `lookup` and `respell` are what an analyser asks."""
+    """The words of one file with their stems; `lookup` and `respell` are what an analyser asks."""
 
-    def __init__(self, database: Database, languages: tuple[str, ...]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._languages = languages
-        self._known: dict[str, Word] = {}
-        self._kept: set[str] = set()
+        # What is known in memory of one analysis; another analysis begins anew.
+        self._words = _Words(made="")
 
-    def lookup(self, spellings: Iterable[str]) -> Mapping[str, Word]:
-        """Return what is known of spellings: from the file, else from the stemmers."""
+    def lookup(self, spellings: Iterable[str], languages: tuple[str, ...]) -> Mapping[str, Word]:
+        """Return what is known of spellings in some languages: from the file, else from the stemmers."""
         # Another thread may begin a new memory of words meanwhile: this one goes by what it found.
-        known, found, missing = self._known, dict[str, Word](), set[str]()
+        words = self._of(languages)
+        found, missing = dict[str, Word](), set[str]()
         for one in spellings:
-            if (word := known.get(one)) is not None:
+            if (word := words.known.get(one)) is not None:
                 found[one] = word
             else:
                 missing.add(one)
         if missing:
-            new = self._read(missing)
-            new |= {one: word_of(one, self._languages) for one in missing - new.keys()}
-            if len(known) + len(new) > _MOST_IN_MEMORY:
-                known = self._known = {}
-            known.update(new)
+            new = self._read(missing, words.made)
+            new |= {one: word_of(one, languages) for one in missing - new.keys()}
+            if len(words.known) + len(new) > _MOST_IN_MEMORY:
+                words.known = {}
+            words.known.update(new)
             found |= new
         return found
 
@@ -53,38 +56,60 @@ class Lexicon:
             found[folded] = (*found.get(folded, ()), word)
         return found
 
-    def keep(self, conn: apsw.Connection, spellings: Iterable[str]) -> set[str]:
-        """Write what is known of the words of memories into the file; return those that were new to it."""
-        new = {one for one in spellings if one not in self._kept}
-        known = self.lookup(new)
+    def keep(self, conn: apsw.Connection, spellings: Iterable[str], languages: tuple[str, ...]) -> set[str]:
+        """Write what is known of the words of memories into the file; return those that were new to it.
+
+        What an earlier analysis said of them is replaced, what a later one said stays.
+        """
+        words = self._of(languages)
+        dropped = one_value(conn, "SELECT value FROM meta WHERE key = ?", (_DROPPED,))
+        if dropped != words.dropped:
+            words.dropped, words.kept = dropped, set()
+        new = {one for one in spellings if one not in words.kept}
         conn.executemany(
-            "INSERT OR IGNORE INTO stems (word, stems, folded, folded_stems) VALUES (?, ?, ?, ?)",
+            "INSERT INTO stems (word, stems, folded, folded_stems, analyser) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (word) DO UPDATE SET stems = excluded.stems, folded = excluded.folded,"
+            " folded_stems = excluded.folded_stems, analyser = excluded.analyser"
+            f" WHERE analyser <> excluded.analyser AND {_version('stems.')} <= {_version('excluded.')}",
             [
                 (
                     one.spelling,
                     " ".join(one.stems),
                     None if one.folded_stems is None else term(one.spelling),
                     None if one.folded_stems is None else " ".join(one.folded_stems),
+                    words.made,
                 )
-                for one in known.values()
+                for one in self.lookup(new, languages).values()
             ],
         )
         return new
 
-    def kept(self, spellings: set[str]) -> None:
+    def kept(self, spellings: set[str], languages: tuple[str, ...]) -> None:
         """Note that words are in the file, once the transaction of `keep` is."""
-        if len(self._kept) + len(spellings) > _MOST_IN_MEMORY:
-            self._kept = set()
-        self._kept.update(spellings)
+        words = self._of(languages)
+        if len(words.kept) + len(spellings) > _MOST_IN_MEMORY:
+            words.kept = set()
+        words.kept.update(spellings)
 
-    def _read(self, spellings: set[str]) -> dict[str, Word]:
+    @staticmethod
+    def forget_earlier(conn: apsw.Connection, made: str) -> None:
+        """Take out what analyses earlier than this one said of words: no memory has them any more."""
+        conn.execute(f"DELETE FROM stems WHERE analyser <> ?1 AND {_version()} <= CAST(?1 AS INTEGER)", (made,))
+
+    def _of(self, languages: tuple[str, ...]) -> "_Words":
+        words, made = self._words, stamp(languages)
+        if words.made != made:
+            words = self._words = _Words(made=made)
+        return words
+
+    def _read(self, spellings: set[str], made: str) -> dict[str, Word]:
         wanted = json.dumps(list(spellings))
         with self._database.read() as conn:
             rows = all_rows(
                 conn,
-                "SELECT word, stems, folded, folded_stems FROM stems WHERE word IN (SELECT value FROM json_each(?1))"
-                " OR folded IN (SELECT value FROM json_each(?1))",
-                (wanted,),
+                "SELECT word, stems, folded, folded_stems FROM stems WHERE analyser = ?2 AND"
+                " (word IN (SELECT value FROM json_each(?1)) OR folded IN (SELECT value FROM json_each(?1)))",
+                (wanted, made),
             )
         found: dict[str, Word] = {}
         for word, stems, folded, folded_stems in rows:
@@ -93,3 +118,28 @@ class Lexicon:
             if plain is not None:
                 found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
         return {one: found[one] for one in spellings & found.keys()}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Words:
+    """Words in memory as one analysis has them, and those of them that the file has too."""
+
+    made: str
+    known: dict[str, Word] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    dropped: str | None = None
+
+
+def _version(row: str = "") -> str:
+    """Return the SQL of the version of the analyser that made a row: the number that its name begins with."""
+    return f"CAST({row}analyser AS INTEGER)"
+
+
+def drop_unheld(conn: apsw.Connection) -> None:
+    """Take the words that no memory holds any more out of the file."""
+    conn.execute("DELETE FROM stems WHERE word NOT IN (SELECT term FROM memory_terms_count WHERE col = 'terms')")
+    if conn.changes():
+        conn.execute(
+            "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1",
+            (_DROPPED,),
+        )

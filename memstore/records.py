@@ -265,8 +265,9 @@ class SearchResult(Sequence[Hit]):
     `used` names the signals that took part, `skipped` those that did not and why, `spaces` the embedding spaces that
     answered, `pending` how many vectors passages of the file still wait for in these, `timings` the milliseconds of
     each stage. `relevance` is that of the most relevant hit, or without any that of the best candidate; `withheld` is
-    how many candidates were less relevant than the floor. A space that is asked alone is the signal
-    `semantic`; several are signals by their own names, and so is one that the caller names.
+    how many candidates were less relevant than the floor. `notices` are sentences on what the answer may lack, such as
+    memories that were analysed otherwise than the query. A space that is asked alone is the signal `semantic`; several
+    are signals by their own names, and so is one that the caller names.
     """
 
     query: str
@@ -278,6 +279,7 @@ class SearchResult(Sequence[Hit]):
     pending: int = 0
     relevance: float = 0.0
     withheld: int = 0
+    notices: tuple[str, ...] = ()
 
     @property
     def uncertain(self) -> bool:
@@ -409,7 +411,8 @@ class Comparison:
 class Stats:
     """What a store holds.
 
-    `pending` counts the vectors that passages wait for; `embedder` says which model new memories go to, or why there
+    `pending` counts the vectors that passages wait for, `stale` the memories that another version of the analyser has
+    analysed, or in other languages: words may miss them. `embedder` says which model new memories go to, or why there
     is none.
     """
 
@@ -423,6 +426,7 @@ class Stats:
     entities: int
     expired: int
     pending: int
+    stale: int
     namespaces: Mapping[str, int]
     spaces: tuple[Space, ...]
     embedder: str

@@ -153,6 +153,7 @@ def stats(found: Stats) -> list[list[str]]:
         ["expired", f"{found.expired:,}"],
         ["passages", f"{found.passages:,}"],
         ["pending", f"{found.pending:,} vectors"],
+        ["stale", f"{found.stale:,} memories"],
         ["entities", f"{found.entities:,}"],
         ["languages", ", ".join(found.languages)],
         ["embedder", found.embedder],
@@ -188,6 +189,7 @@ def result(found: SearchResult) -> dict[str, Any]:
         "relevance": found.relevance,
         "uncertain": found.uncertain,
         "withheld": found.withheld,
+        "notices": list(found.notices),
         "timings": {stage: round(spent, 3) for stage, spent in found.timings.items()},
         "hits": [record(hit) for hit in found],
     }

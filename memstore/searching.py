@@ -118,6 +118,7 @@ class Searcher:
             timings=clock.timings,
             relevance=float(relevance[chosen if len(chosen) else first.order].max(initial=0.0)),
             withheld=found.floored + len(first.order) - len(likely),
+            notices=found.notices,
         )
 
     def _not_again(self, question: Question, clock: Clock) -> str:

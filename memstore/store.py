@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO, TypeAlias, cast
 
-import apsw
-
-from memstore import checks, entities, filters, keyword, memories, planning, semantic, transfer
+from memstore import checks, entities, exporting, filters, keyword, memories, planning, semantic, staleness, transfer
 from memstore import context as contexts
-from memstore.analysis import ANALYSER_VERSION, LANGUAGES, Analyser
+from memstore.analysis import LANGUAGES, Analyser
 from memstore.context import DEFAULT_FORMAT, DIVERSITY, GivenTokeniser, Order
 from memstore.database import (
     DURABILITIES,
@@ -30,13 +28,14 @@ from memstore.database import (
 from memstore.embedding import Given
 from memstore.entities import Recogniser
 from memstore.errors import InvalidInputError, NotFoundError
+from memstore.exporting import Masked
 from memstore.filling import Filler
 from memstore.filters import Filter
 from memstore.gathering import Question
 from memstore.keyword import MATCHES
 from memstore.lexicon import Lexicon
-from memstore.maintenance import Maintenance
-from memstore.masking import masked
+from memstore.maintenance import Maintenance, scrubbing
+from memstore.masking import Redaction, masked, masked_values
 from memstore.planning import Write
 from memstore.profiles import Profiles
 from memstore.ranking import Ranking
@@ -93,7 +92,8 @@ class MemoryStore:
     `Embedder`, or a list of these. It makes the first space of a new file, and serves the spaces of a file that it
     has made; other spaces open their own models. A model that can't be had costs its space alone, and each answer
     says so. `model_wait` is how many seconds a write waits for a model that is still being loaded, and a search for
-    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with.
+    its answer. `languages` are the languages that words are stemmed in; a file keeps those that it was made with, until
+    `maintenance.reindex` gives it others.
     `reranker` is the second stage of a search that asks for one: `"fastembed:NAME"` or `"fastembed:FOLDER"`, a
     cross-encoder on disk, `"late-interaction"`, by the token vectors of a fastembed model that the file has a space of
     or that is on disk, `"late-interaction:FOLDER"`, or an object with the methods of `Reranker`. None is the first
@@ -115,9 +115,11 @@ class MemoryStore:
     encrypting build of the driver (`pip uninstall -y apsw && pip install --force-reinstall apsw-sqlite3mc`). A file has
     its key from the start; who loses it has lost the file.
 
-    Raises `NotAStoreError` (a folder, another kind of file, a folder that does not exist), `DamagedStoreError`,
-    `NewerSchemaError`, `EncryptionError` (a key that does not fit, a driver that can't encrypt), `BusyError`,
-    `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing, an empty key).
+    A file of an earlier schema is brought to this one when it is opened, in one transaction; a copy of it as it was is
+    made beside it first, and a warning says where. Raises `NotAStoreError` (a folder, another kind of file, a folder
+    that does not exist), `DamagedStoreError`, `NewerSchemaError`, `EncryptionError` (a key that does not fit, a driver
+    that can't encrypt), `BusyError`, `StorageError` (no copy could be made), `ReadOnlyError` (of an earlier schema, and
+    can't be written), `InvalidInputError` (languages, embedder, ranking or recogniser that mean nothing, an empty key).
     """
 
     def __init__(
@@ -147,15 +149,16 @@ class MemoryStore:
             key=key,
         )
         try:
-            agreed = self._agreed_languages(wanted)
-            lexicon = Lexicon(self._database, agreed)
+            lexicon = Lexicon(self._database)
+            agreed = staleness.agreed(self._database, wanted)
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
             second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
             with self._database.read() as conn:
                 strangers = serving.strangers(semantic.spaces(conn))
-            for stranger in strangers:
-                warnings.warn(f"{self._database.path.name}: {stranger}.", stacklevel=2)
+                traces = scrubbing.warning(conn)
+            for told in [*strangers, *([traces] if traces else [])]:
+                warnings.warn(f"{self._database.path.name}: {told}.", stacklevel=2)
         except BaseException:
             self._database.close()
             raise
@@ -214,7 +217,8 @@ class MemoryStore:
         With `embed="later"` no model is asked: the memory is found by words and names, and waits for its vectors until
         later writes, which make a few each, or `spaces.fill`. With `"now"` a model that is still loading is waited for
         as long as the store's `model_wait` allows, and the memory waits for its vectors after that too. `mask_secrets`
-        replaces what has the shape of a key or token in the text before it is stored; unasked no text is changed.
+        replaces what has the shape of a key or token in the text and metadata before it is stored; unasked nothing is
+        changed, and the first such text that is stored is told of by one `SecretWarning`.
         Raises `InvalidInputError` before anything is written, `ReadOnlyError` on a store that can't be changed.
         """
         new = NewMemory(
@@ -256,7 +260,8 @@ class MemoryStore:
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
             try:
-                writes.append(planning.adding(checks.checked(_masked(item) if masking else item)))
+                new = checks.checked(item)
+                writes.append(planning.adding(checks.without_secrets(new) if masking else new))
             except InvalidInputError as error:
                 if number == 0:
                     raise
@@ -297,17 +302,20 @@ class MemoryStore:
         pinned: bool = _UNSET,
         replaces: int | None = _UNSET,
         embed: Embed = "now",
+        mask_secrets: bool = False,
     ) -> Memory:
         """Set the fields given, each in place of what it was. Return the memory.
 
         None takes away the key, author, thread (and the place in it), expiry, language or what it replaces; an empty
-        list or mapping the tags, entities or metadata. Every index follows, vectors too (`embed` is as in `add`).
+        list or mapping the tags, entities or metadata. Every index follows, vectors too (`embed` and `mask_secrets` are
+        as in `add`). What a field held before leaves its traces in the file until `maintenance.purge(secure=True)`.
         Raises `NotFoundError` when there is no such memory, `InvalidInputError` when another memory has that key or
         holds that text, or when it can't replace what `replaces` names (see `add`).
         """
         changes: dict[str, Any] = {}
+        masking = checks.flag("mask_secrets", mask_secrets)
         if text is not _UNSET:
-            changes["text"] = checks.text(text)
+            changes["text"] = masked(checks.text(text)) if masking else checks.text(text)
         if namespace is not _UNSET:
             changes["namespace"] = checks.namespace(namespace)
         for field, value in (("author", author), ("thread", thread), ("language", language)):
@@ -325,7 +333,8 @@ class MemoryStore:
         if tags is not _UNSET:
             changes["tags"] = tuple(sorted(checks.names("tags", tags)))
         if metadata is not _UNSET:
-            changes["metadata"] = checks.encoded(checks.metadata(metadata))
+            given = checks.metadata(metadata)
+            changes["metadata"] = checks.encoded(masked_values(given) if masking else given)
         if entities is not _UNSET:
             changes["entities"] = checks.names("entities", entities)
         if pinned is not _UNSET:
@@ -334,12 +343,27 @@ class MemoryStore:
             changes["replaces"] = None if replaces is None else checks.identifier(replaces, "replaces")
         return self._stored([planning.changing(checks.identifier(id), changes)], None, embed)[0]
 
-    def delete(self, ids: int | Iterable[int]) -> int:
+    def delete(self, ids: int | Iterable[int], *, secure: bool = False) -> int:
         """Take memories out of every index and table; return how many there were.
 
-        What replaced one of them replaces from then on what that one did.
+        What replaced one of them replaces from then on what that one did. What is deleted is found no more, but its
+        bytes may stay in the file and its log until they are used again.
+
+        `secure` leaves no trace in the file nor beside it of these memories and of all that was deleted or changed
+        before: it overwrites them, merges the keyword index, drops the words, names and numbers of terms that no memory
+        has any more, writes the file anew, empties its log, and removes the automatic backups, of which it warns. The
+        known terms (`terms`) stay. It takes seconds for ten thousand memories, keeps other writers waiting, and needs
+        free disk of twice the file's size. It does not reach copies, exports and backups of your own, snapshots of the
+        file system, what a disk keeps of blocks that were given back or moved, nor the memory of a process that runs.
+
+        Raises `BusyError` when someone still reads an older state of the file: the memories are gone then, the log may
+        hold them, and the file says so when it is opened until `maintenance.purge(secure=True)` has ended it. Raises
+        `EmbedderError`, with nothing deleted, where vectors can't be reached.
         """
-        return self._writer.delete(checks.identifiers(ids))
+        wanted = checks.identifiers(ids)
+        if checks.flag("secure", secure):
+            return scrubbing.forget(self._database, self._writer, wanted)
+        return self._writer.delete(wanted)
 
     def list(
         self,
@@ -632,10 +656,14 @@ class MemoryStore:
         chosen = filters.checked(namespace, tags, where, after, before, thread, author, superseded=superseded)
         return contexts.build(found, self.searcher.around(found, chosen, neighbours=plan.neighbours), plan)
 
-    def entities(self, *, limit: int = 50) -> builtins.list[Entity]:
-        """Return the entities that most memories mention, with how many do, superseded ones among them."""
+    def entities(self, *, limit: int = 50, superseded: bool = False) -> builtins.list[Entity]:
+        """Return the entities that most memories mention, with how many do.
+
+        `superseded` counts memories that another one replaces too.
+        """
+        limit, hidden = checks.whole("limit", limit, least=1), checks.flag("superseded", superseded)
         with self._database.read() as conn:
-            return entities.most_mentioned(conn, checks.whole("limit", limit, least=1))
+            return entities.most_mentioned(conn, checks.now(), limit, superseded=hidden)
 
     def mentions(self, name: str, *, limit: int = 20, superseded: bool = False) -> builtins.list[Memory]:
         """Return the memories that mention an entity, by any spelling of it, the newest first.
@@ -680,6 +708,7 @@ class MemoryStore:
         if not isinstance(query, str):
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
         with self._database.read() as conn:
+            staleness.agree(conn, self._analyser)
             words = self._analyser.query(_UNSTORABLE.sub(" ", query))
             wanted = keyword.ask(conn, words, self._ranking, "").terms
             numbers = keyword.numbers(conn, wanted)
@@ -693,6 +722,8 @@ class MemoryStore:
         """Return what the file holds, how much of it has vectors, and which model new memories go to."""
         with self._database.read() as conn:
             moment = checks.now()
+            staleness.agree(conn, self._analyser)
+            stale = staleness.count(conn, staleness.stale(conn, self._analyser).all)
             expired = one_value(conn, "SELECT count(*) FROM memories WHERE expires_at <= ?", (moment,))
             by_namespace = all_rows(
                 conn,
@@ -701,7 +732,7 @@ class MemoryStore:
                 (moment,),
             )
             passages = semantic.passages(conn)
-            names = entities.count(conn)
+            names = entities.count(conn, moment)
             unplaced = passages if self.spaces.waiting(conn) else 0
             spaces = self.spaces.list()
         return Stats(
@@ -716,21 +747,62 @@ class MemoryStore:
             expired=expired,
             namespaces=dict(by_namespace),
             pending=unplaced + sum(space.pending for space in spaces),
+            stale=stale,
             spaces=spaces,
             embedder=self.spaces.describe(),
         )
 
-    def export(self, destination: TextIO | str | os.PathLike[str], *, namespace: str | None = None) -> int:
+    def export(
+        self,
+        destination: TextIO | str | os.PathLike[str],
+        *,
+        namespace: str | None = None,
+        redact: bool = False,
+        masked: Masked | None = None,
+    ) -> int:
         """Write every memory (of a namespace), known term and saved profile as JSON Lines; return how many memories.
 
-        A path is made anew, readable by its owner alone; one that exists is refused. Memories that have expired are
-        left out, those that another replaces are not. `import_jsonl` brings all of it back: ids, keys, times, tags,
-        metadata, entities, what replaces what, uses.
+        A path is made anew, readable by its owner alone; one that exists, a link too, is refused. Memories that have
+        expired are left out, those that another replaces are not. `import_jsonl` brings all of it back: ids, keys,
+        times, tags, metadata, entities, what replaces what, uses. With `redact` a mask stands for each secret that is
+        known by its shape (keys and tokens of services, private keys), in every text and name that leaves; `masked` is
+        called with how many there were of each kind.
         """
-        return transfer.export(self._database, self.terms, self.profiles, destination, namespace)
+        redaction = _redaction(redact)
+        number = exporting.jsonl(self._database, self.terms, self.profiles, destination, namespace, redaction)
+        if masked is not None and redaction is not None:
+            masked(redaction.counts)
+        return number
+
+    def export_markdown(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        namespace: str | None = None,
+        redact: bool = False,
+        masked: Masked | None = None,
+    ) -> int:
+        """Write every memory (of a namespace) as a Markdown file of its own into a folder; return how many.
+
+        The folder is a new one, or an empty one; a link to one is refused. A file is named `0012-some-words.md` for the
+        memory's id and for what its key or else its text says, in a-z, 0-9 and hyphens, and holds the text below the
+        other fields as YAML. Folder and files are their owner's alone. It is for reading: known terms and profiles are
+        left out, and only `export` can be imported as it was. What has expired is left out; `redact` and `masked` are
+        as in `export`. Raises `StorageError`, with nothing written, where the folder can't be had.
+        """
+        redaction = _redaction(redact)
+        number = exporting.markdown(self._database, folder, namespace, redaction)
+        if masked is not None and redaction is not None:
+            masked(redaction.counts)
+        return number
 
     def import_jsonl(
-        self, lines: Iterable[str], *, embed: Embed = "now", progress: Progress | None = None
+        self,
+        lines: Iterable[str],
+        *,
+        embed: Embed = "now",
+        progress: Progress | None = None,
+        mask_secrets: bool = False,
     ) -> ImportReport:
         """Store what lines of JSON hold: an export of `export`, or objects with the fields of `NewMemory`.
 
@@ -740,9 +812,17 @@ class MemoryStore:
         another memory has taken gets a new one, and what replaces it follows. Where the lines do not hold what an
         exported memory replaces, that link is left out and counted in `unlinked`, unless this file has the same link.
         What a new memory `replaces` is the exported one of that id where the lines hold it, else the one of this file.
-        A profile takes the weights of its line. `embed` is as in `add`.
+        A profile takes the weights of its line. `embed` and `mask_secrets` are as in `add`.
         """
-        return transfer.import_jsonl(self._writer, self.terms, self.profiles, lines, progress, embed=_at_once(embed))
+        return transfer.import_jsonl(
+            self._writer,
+            self.terms,
+            self.profiles,
+            lines,
+            progress,
+            embed=_at_once(embed),
+            mask_secrets=checks.flag("mask_secrets", mask_secrets),
+        )
 
     def import_markdown(
         self,
@@ -752,25 +832,34 @@ class MemoryStore:
         prune: Callable[[Sequence[Memory]], bool] | None = None,
         embed: Embed = "now",
         progress: Progress | None = None,
+        mask_secrets: bool = False,
     ) -> ImportReport:
         """Store a Markdown file, or those of a folder, as one memory a section under the key `path#heading`.
 
         Importing again changes what changed and adds what is new. `prune` is called with the memories of an earlier
-        import whose section is gone; if it returns true they are deleted. Raises `NotFoundError` when there is no
-        such file, `InvalidInputError` when one is not UTF-8, or when another folder's import holds one of the keys.
+        import whose section is gone; if it returns true they are deleted. Links inside a folder are not followed.
+        `embed` and `mask_secrets` are as in `add`. Raises `NotFoundError` when there is no such file,
+        `InvalidInputError` when one is not UTF-8 or longer than a text may be, or when another folder's import holds
+        one of the keys.
         """
         new, imported_from = transfer.markdown(self._database, path, namespace=namespace)
-        report = transfer.counted(self.add_many(new, embed=embed, progress=progress))
+        report = transfer.counted(self.add_many(new, embed=embed, progress=progress, mask_secrets=mask_secrets))
         if prune is None:
             return report
         gone = transfer.gone(self._database, new, namespace=namespace, imported_from=imported_from)
         return dataclasses.replace(report, removed=self.delete([one.id for one in gone]) if gone and prune(gone) else 0)
 
     def import_text(
-        self, text: str, *, name: str | None = None, namespace: str = "default", embed: Embed = "now"
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        namespace: str = "default",
+        embed: Embed = "now",
+        mask_secrets: bool = False,
     ) -> ImportReport:
         """Store a plain text as one memory; `name` (of its file) is its key, so that importing it again changes it."""
-        return transfer.counted([self.add(text, key=name, namespace=namespace, embed=embed)])
+        return transfer.counted([self.add(text, key=name, namespace=namespace, embed=embed, mask_secrets=mask_secrets)])
 
     def _stored(self, writes: Sequence[Write], progress: Progress | None, embed: Embed) -> builtins.list[Memory]:
         self._writer.check(writes)
@@ -783,31 +872,9 @@ class MemoryStore:
         with self._database.read() as conn:
             return semantic.spaces(conn)
 
-    def _agreed_languages(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the file's languages; a new file takes those wanted."""
 
-        def kept(conn: apsw.Connection) -> tuple[str, ...]:
-            return tuple((one_value(conn, "SELECT value FROM meta WHERE key = 'languages'") or "").split())
-
-        with self._database.read() as conn:
-            stored = kept(conn)
-        if not stored and not self._database.read_only:
-            with self._database.write() as conn:
-                stored = kept(conn)
-                if not stored:
-                    rows = [("languages", " ".join(wanted)), ("analyser", str(ANALYSER_VERSION))]
-                    conn.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
-                    stored = wanted
-        if wanted not in (stored, LANGUAGES):
-            raise InvalidInputError(
-                f"{self._database.path.name} was made for the languages {', '.join(stored)}, not {', '.join(wanted)};"
-                " leave languages out, or export the memories and import them into a new file."
-            )
-        return stored or wanted
-
-
-def _masked(new: NewMemory) -> NewMemory:
-    return dataclasses.replace(new, text=masked(new.text)) if isinstance(new.text, str) else new
+def _redaction(redact: Any) -> Redaction | None:
+    return Redaction() if checks.flag("redact", redact) else None
 
 
 def _at_once(embed: Any) -> bool:

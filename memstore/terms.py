@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
-from memstore import checks, entities, keyword, memories
+from memstore import checks, entities, keyword, memories, staleness
 from memstore.analysis import Analyser, fold
 from memstore.database import Database, all_rows
 from memstore.entities import Recogniser
@@ -119,6 +119,7 @@ class Terms:
 
     def _concerned(self, conn: apsw.Connection, terms: Iterable[Term]) -> dict[int, Row]:
         """Return the memories that can mention a spelling of some terms, or are linked to one."""
+        staleness.agree(conn, self._analyser)
         ids = {
             memory_id
             for term in terms

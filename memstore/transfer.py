@@ -1,49 +1,21 @@
-"""Memories out of a store and into it: JSON Lines both ways, Markdown in."""
+"""Memories into a store: JSON Lines and Markdown."""
 
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
 
-from memstore import checks, entities, exchange, memories, planning
+from memstore import checks, exchange, memories, planning
 from memstore.database import Database
-from memstore.errors import InvalidInputError, NotFoundError, StorageError
+from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import Restored
 from memstore.filters import Filter
-from memstore.fusion import PROFILES
+from memstore.masking import masked, masked_values
 from memstore.planning import Origin, Write
 from memstore.profiles import Profile, Profiles
 from memstore.records import ImportReport, Memory, NewMemory, Term
 from memstore.terms import Terms
 from memstore.writing import Writer
-
-
-def export(
-    database: Database,
-    terms: Terms,
-    profiles: Profiles,
-    destination: TextIO | str | os.PathLike[str],
-    namespace: str | None,
-) -> int:
-    """Write known terms, the file's profiles and memories as JSON Lines to a stream, or to a file not there yet."""
-    if not isinstance(destination, str | os.PathLike):
-        return _export(database, terms, profiles, destination, namespace)
-    try:
-        handle = os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        raise StorageError(f"{os.fspath(destination)} exists already; name a new file.") from None
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{os.fspath(destination)!r} can't be written: {error}.") from error
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            return _export(database, terms, profiles, file, namespace)
-    except BaseException as error:
-        # Half an export is none: it would stand in the way of the next.
-        os.unlink(destination)
-        if isinstance(error, OSError):
-            raise StorageError(f"{os.fspath(destination)} can't be written: {error.strerror}.") from error
-        raise
 
 
 def import_jsonl(
@@ -54,6 +26,7 @@ def import_jsonl(
     progress: Callable[[int, int], None] | None,
     *,
     embed: bool,
+    mask_secrets: bool,
 ) -> ImportReport:
     """Store what lines of JSON hold, known terms and profiles first; all are checked before any of it is written."""
     if isinstance(lines, str):
@@ -61,7 +34,7 @@ def import_jsonl(
     writes: list[Write] = []
     known: list[Term] = []
     saved: list[Profile] = []
-    read = list(exchange.read_lines(lines))
+    read = [_masked(found) if mask_secrets else found for found in exchange.read_lines(lines)]
     restored = _targets_first([found for found in read if isinstance(found, Restored)])
     origin = Origin(found.row for found in restored)
     for found in read:
@@ -171,20 +144,11 @@ def counted(written: Sequence[Memory]) -> ImportReport:
     )
 
 
-def _export(database: Database, terms: Terms, profiles: Profiles, file: TextIO, namespace: str | None) -> int:
-    number = 0
-    chosen = Filter(namespace=checks.name("namespace", namespace), superseded=True)
-    with database.read() as conn:
-        file.writelines(exchange.term_line(term) + "\n" for term in terms.list())
-        file.writelines(
-            exchange.profile_line(name, weights) + "\n"
-            for name, weights in profiles.list().items()
-            if name not in PROFILES
-        )
-        for memory_id in sorted(memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)):
-            row = memories.get(conn, memory_id)
-            if row is not None:
-                given, used = entities.given(conn, memory_id), memories.used(conn, memory_id)
-                file.write(exchange.memory_line(row, given, used) + "\n")
-                number += 1
-    return number
+def _masked(found: checks.Checked | Restored | Term | Profile) -> checks.Checked | Restored | Term | Profile:
+    if isinstance(found, checks.Checked):
+        return checks.without_secrets(found)
+    if isinstance(found, Restored):
+        metadata = checks.encoded(masked_values(checks.decoded(found.row.metadata)))
+        row = dataclasses.replace(found.row, text=masked(found.row.text), metadata=metadata)
+        return dataclasses.replace(found, row=row)
+    return found

@@ -1,21 +1,25 @@
 """The add flow: check, analyse, embed, then one transaction for all of a memory's tables."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import apsw
 
-from memstore import entities, keyword, memories, passages, semantic, threads
-from memstore.analysis import Analyser
-from memstore.checks import now
-from memstore.database import Database
+from memstore import entities, keyword, memories, passages, semantic, staleness, threads
+from memstore.analysis import Analyser, stamp
+from memstore.checks import decoded, now
+from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
+from memstore.errors import MemstoreError, SecretWarning
 from memstore.filling import Filler
 from memstore.lexicon import Lexicon
 from memstore.making import MadeOf, Span
+from memstore.masking import secret_in
 from memstore.memories import Row
-from memstore.planning import Planner, Write, same_names
+from memstore.planning import Plan, Planner, Write, same_names
 from memstore.records import Entity, Memory, Outcome
 from memstore.semantic import Made, StoredSpace
 
@@ -25,6 +29,9 @@ MOST_EMBEDDED_AT_ONCE = 128
 _BATCH_MEMORIES = 64
 _BATCH_CHARACTERS = 40_000
 _MOST_PURGED = 100
+# What each write takes along of what is stale, in memories and in bytes of text: about a hundredth of a second.
+_STEP = 8
+_STEP_BYTES = 8_000
 
 
 class _TakenBack(Exception):
@@ -33,8 +40,12 @@ class _TakenBack(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """What a body gives before the transaction: terms, entities and the spans of its passages."""
+    """What a body gives before the transaction: terms, entities and the spans of its passages.
 
+    `spoken` are the languages of the store that it was analysed for, `languages` those of the text.
+    """
+
+    spoken: tuple[str, ...]
     languages: tuple[str, ...]
     terms: list[str]
     words: set[str]
@@ -58,6 +69,9 @@ class Writer:
         self._lexicon = lexicon
         self._filler = filler
         self._recogniser = recogniser
+        # Up to which stale memory the steps have come: one that can't be analysed does not hold up the rest.
+        self._stepped = 0
+        self._told_of_secret = False
 
     def check(self, writes: Sequence[Write]) -> None:
         """Raise what the file itself has against one of the writes, each after those before it; nothing is changed."""
@@ -82,6 +96,7 @@ class Writer:
 
         A batch that fails leaves the file as it was before that batch; `check` tells before. Without `embed` no model
         is asked, and what is written waits for its vectors; with it, a little of what waited before is embedded too.
+        A little of what is stale is analysed anew in any case.
         """
         self._database.require_writable()
         done: list[Memory] = []
@@ -89,20 +104,98 @@ class Writer:
             done.extend(self._store_batch([write.planner for write in batch], embed))
             if progress is not None:
                 progress(len(done), len(writes))
+        self._step()
         if embed:
             self._filler.step()
         latest = {memory.id: memory for memory in done}
         return [dataclasses.replace(latest[memory.id], outcome=memory.outcome) for memory in done]
 
-    def delete(self, ids: Sequence[int]) -> int:
-        """Take memories out of every table; return how many there were."""
-        with self._database.write() as conn:
+    def delete(self, ids: Sequence[int], *, secure: bool = False) -> int:
+        """Take memories out of every table; return how many there were. `secure` overwrites them there."""
+        with self._deleting(secure) as conn:
             there = [memory_id for memory_id in dict.fromkeys(ids) if memories.get(conn, memory_id) is not None]
             stale = _Stale()
             for memory_id in there:
                 self._remove(conn, memory_id, stale)
             stale.renew(conn)
         return len(there)
+
+    def reanalyse(self, memory_ids: Iterable[int]) -> tuple[int, tuple[int, ...]]:
+        """Make the terms and entities of those of some memories anew that are stale, in one transaction.
+
+        Return how many these were, and those that can't be read. Their passages and vectors stay: they hang on the
+        text alone. Without a recogniser no entity is taken away, since another store's may have found it.
+        """
+        read: dict[int, tuple[Row, _Prepared]] = {}
+        damaged: list[int] = []
+        with self._database.read() as conn:
+            staleness.agree(conn, self._analyser)
+            known = entities.known_terms(conn)
+            for memory_id in memory_ids:
+                try:
+                    row = memories.get(conn, memory_id)
+                    if row is not None:
+                        read[memory_id] = row, self._prepare(row, known)
+                except (TypeError, ValueError):
+                    damaged.append(memory_id)
+        done = 0
+        words = _NewWords()
+        with self._database.write() as conn:
+            stale = _Stale()
+            staleness.agree(conn, self._analyser)
+            learnt = entities.known_terms(conn)
+            for memory_id in staleness.among(conn, staleness.stale(conn, self._analyser).ours, read):
+                before, ready = read[memory_id]
+                row = memories.get(conn, memory_id)
+                if row is None:
+                    continue
+                if row.body != before.body or learnt != known or ready.spoken != self._analyser.languages:
+                    ready = self._prepare(row, learnt)
+                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
+                keyword.index(conn, memory_id, ready.terms, ready.languages, stamp(ready.spoken))
+                names = ready.found if self._recogniser is not None else entities.joined(conn, memory_id, ready.found)
+                entities.index(conn, memory_id, names, entities.given(conn, memory_id))
+                stale.changed(conn, row)
+                done += 1
+            stale.renew(conn)
+            if not staleness.stale(conn, self._analyser).ours:
+                self._lexicon.forget_earlier(conn, self._analyser.stamp)
+        words.kept(self._lexicon)
+        return done, tuple(damaged)
+
+    def _step(self) -> None:
+        """Analyse a few of the stale memories anew, none of them long: the rest is for later writes or `reindex`."""
+        try:
+            with self._database.read() as conn:
+                ours = staleness.stale(conn, self._analyser).ours
+                sizes = staleness.sizes(conn, ours, _STEP, self._stepped) if ours else {}
+            # From the start again when the end was reached.
+            self._stepped = max(sizes, default=0)
+            wanted, filled = list[int](), 0
+            for memory_id, size in sizes.items():
+                if filled + size <= _STEP_BYTES:
+                    wanted.append(memory_id)
+                    filled += size
+            if wanted:
+                self.reanalyse(wanted)
+        except MemstoreError:
+            # What is stored is stored, whatever becomes of this: it is told in `stats`.
+            return
+
+    def purge(self, *, secure: bool = False) -> int:
+        """Take the memories that have expired out of every table, some at a time; return how many there were."""
+        purged = 0
+        while True:
+            with self._deleting(secure) as conn:
+                stale = _Stale()
+                gone = self._purge(conn, stale)
+                stale.renew(conn)
+            purged += gone
+            if gone < _MOST_PURGED:
+                return purged
+
+    def _deleting(self, secure: bool) -> AbstractContextManager[apsw.Connection]:
+        return overwriting(self._database) if secure else self._database.write()
 
     def _store_batch(self, planners: Sequence[Planner], embed: bool) -> list[Memory]:
         with self._database.read() as conn:
@@ -114,15 +207,20 @@ class Writer:
         found = {
             plan.after.body: found_in(plan.after, known, self._recogniser) for plan in plans if not plan.changes_body
         }
+        secret = self._secret(plans)
         spans = [span for row in rows for span in _spans(row, prepared[row.body])[:MOST_EMBEDDED_AT_ONCE]]
         vectors = self._filler.prepare(spans, embed=embed)
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
-        new_words: set[str] = set()
+        words = _NewWords()
         cleared: dict[int, Memory] = {}
         with self._database.write() as conn:
             stale = _Stale()
             self._purge(conn, stale)
+            staleness.agree(conn, self._analyser)
+            if any(one.spoken != self._analyser.languages for one in prepared.values()):
+                # Another process has given the file other languages meanwhile.
+                prepared = {row.body: self._prepare(row, known) for row in rows}
             if (learnt := entities.known_terms(conn)) != known:
                 # The user's terms changed meanwhile: what they name is to be found in these memories too.
                 known, found = learnt, {}
@@ -165,21 +263,47 @@ class Writer:
                     # The memory was changed while this one was embedding, or earlier in this batch.
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
-                new_words |= self._lexicon.keep(conn, ready.words)
+                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
                 self._index(conn, row, ready, plan.given, places)
             stale.renew(conn)
             written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
-        self._lexicon.kept(new_words)
+        words.kept(self._lexicon)
+        if secret is not None:
+            self._tell(secret, written)
         if unprepared and embed:
             self._filler.catch_up(unprepared)
             with self._database.read() as conn:
                 written |= memories.read(conn, unprepared)
         return [dataclasses.replace(written[memory_id], outcome=outcome) for memory_id, outcome in done]
 
-    def _purge(self, conn: apsw.Connection, stale: "_Stale") -> None:
+    def _secret(self, plans: Sequence[Plan]) -> tuple[Row, str] | None:
+        """Return the first row that would newly hold what has the shape of a secret, and its kind; once told, none."""
+        for plan in plans if not self._told_of_secret else ():
+            before, row = plan.before, plan.after
+            if before is None or (before.text, before.metadata) != (row.text, row.metadata):
+                kind = secret_in((row.text, decoded(row.metadata)))
+                if kind is not None:
+                    return row, kind
+        return None
+
+    def _tell(self, secret: tuple[Row, str], written: Mapping[int, Memory]) -> None:
+        self._told_of_secret = True
+        row, kind = secret
+        where = next((f"memory {one.id}" for one in written.values() if one.text == row.text), "a memory")
+        warnings.warn(
+            f"{where} holds what has the shape of a {kind}, stored as it was given. mask_secrets=True (--mask-secrets)"
+            " masks such texts before they are stored; delete(…, secure=True) (memstore forget --secure) takes a memory"
+            " out without a trace. This is said once.",
+            SecretWarning,
+            stacklevel=2,
+        )
+
+    def _purge(self, conn: apsw.Connection, stale: "_Stale") -> int:
         """Take some of the memories that have expired out: a write is the occasion, a search must not pay for them."""
-        for memory_id in memories.expired_ids(conn, now(), _MOST_PURGED):
+        gone = memories.expired_ids(conn, now(), _MOST_PURGED)
+        for memory_id in gone:
             self._remove(conn, memory_id, stale)
+        return len(gone)
 
     def _index(
         self,
@@ -190,7 +314,7 @@ class Writer:
         places: Sequence[tuple[StoredSpace, MadeOf]],
     ) -> None:
         assert row.id is not None
-        keyword.index(conn, row.id, ready.terms, ready.languages)
+        keyword.index(conn, row.id, ready.terms, ready.languages, stamp(ready.spoken))
         entities.index(conn, row.id, ready.found, given)
         semantic.remove(conn, row.id, vectors=self._database.vectors_unavailable is None)
         _index_passages(conn, row, ready, places)
@@ -203,15 +327,32 @@ class Writer:
         memories.remove(conn, memory_id)
 
     def _prepare(self, row: Row, known: Mapping[str, Entity]) -> _Prepared:
-        languages = self._analyser.languages_of(row.text, row.language)
-        terms, words = self._analyser.analysed(row.indexed_text(self._analyser.languages), languages)
+        analyser = self._analyser.copy()
+        languages = analyser.languages_of(row.text, row.language)
+        terms, words = analyser.analysed(row.indexed_text(analyser.languages), languages)
         return _Prepared(
+            spoken=analyser.languages,
             languages=languages,
             terms=terms,
             words=words,
             found=found_in(row, known, self._recogniser),
             spans=passages.cut(row.text),
         )
+
+
+class _NewWords:
+    """The words that a transaction has brought into the file, by the languages that they were stemmed in."""
+
+    def __init__(self) -> None:
+        self._words: dict[tuple[str, ...], set[str]] = {}
+
+    def add(self, spoken: tuple[str, ...], words: set[str]) -> None:
+        self._words.setdefault(spoken, set()).update(words)
+
+    def kept(self, lexicon: Lexicon) -> None:
+        """Tell the lexicon, once the transaction is done."""
+        for spoken, words in self._words.items():
+            lexicon.kept(words, spoken)
 
 
 class _Stale:

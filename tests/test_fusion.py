@@ -420,6 +420,6 @@ def test_a_row_of_the_index_without_its_memory_is_said_and_passed_over(words):
     words._database.connection().pragma("foreign_keys", False)
     with words._database.write() as conn:
         conn.execute("INSERT INTO memory_terms (rowid, terms, neighbours) VALUES (99, 'fish', '')")
-        conn.execute("INSERT INTO analysed SELECT 99, languages, length, terms, counts, '' FROM analysed")
+        conn.execute("INSERT INTO analysed SELECT 99, languages, length, terms, counts, '', analyser FROM analysed")
     with pytest.warns(UserWarning, match="1 memories that are not there"):
         assert [hit.memory.id for hit in words.search("fish")] == [1]

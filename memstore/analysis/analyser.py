@@ -12,7 +12,7 @@ from memstore.analysis.stems import stems
 from memstore.analysis.stopwords import STOP_WORDS
 from memstore.analysis.words import compounds, exact, fold, pieces, term, words
 
-# A change of what any text gives as terms needs a higher number: each file keeps the one that it was made with.
+# A change of what any text gives as terms needs a higher number: each memory's terms keep the one they were made with.
 ANALYSER_VERSION = 2
 LANGUAGES = ("pt", "en", "es")
 # A stem is another term than the word that is spelt like it, so that the exact spelling counts on its own.
@@ -52,8 +52,8 @@ class QueryWord:
     compound: bool = False
 
 
-# Where words are looked up: what a file has learnt, or the stemmers themselves.
-Lookup: TypeAlias = Callable[[Iterable[str]], Mapping[str, Word]]
+# Where words are looked up, for some languages: what a file has learnt, or the stemmers themselves.
+Lookup: TypeAlias = Callable[[Iterable[str], tuple[str, ...]], Mapping[str, Word]]
 # How a file spells a word that was typed without accents: the spellings with them, none if the plain one is there.
 Respell: TypeAlias = Callable[[Iterable[str]], Mapping[str, tuple[str, ...]]]
 
@@ -68,6 +68,21 @@ def word_of(spelling: str, languages: tuple[str, ...]) -> Word:
     )
 
 
+def stamp(languages: Sequence[str]) -> str:
+    """Return the name of what this program makes of texts in a store of some languages: `2 pt en es`.
+
+    Terms that were made under another name are not those that it would make.
+    """
+    return " ".join((str(ANALYSER_VERSION), *languages))
+
+
+def beyond(made: str) -> bool:
+    """Say whether a name is that of an analysis which only a later program can do."""
+    version, *languages = made.split(" ")
+    number = int(version) if version.isdecimal() else 0
+    return number > ANALYSER_VERSION or (number == ANALYSER_VERSION and not set(languages) <= set(LANGUAGES))
+
+
 _learnt = lru_cache(maxsize=200_000)(word_of)
 
 
@@ -75,26 +90,38 @@ class Analyser:
     """Analyses memories and queries for a store of the given languages (codes from `LANGUAGES`).
 
     `lookup` and `respell` are what the store's file knows of words; without them the stemmers are asked each time.
+    The languages of a file can change while it is open: `languages` is set anew then, and what is asked in several
+    steps is asked of a `copy`.
     """
 
     def __init__(
         self, languages: Sequence[str] = LANGUAGES, lookup: Lookup | None = None, respell: Respell | None = None
     ) -> None:
         self.languages = tuple(languages)
-        self._lookup = lookup or (lambda spellings: {one: _learnt(one, self.languages) for one in spellings})
+        self._lookup = lookup or (lambda spellings, spoken: {one: _learnt(one, spoken) for one in spellings})
         self._respell = respell or (lambda spellings: dict.fromkeys(spellings, ()))
+
+    @property
+    def stamp(self) -> str:
+        """The name of what it makes of texts."""
+        return stamp(self.languages)
+
+    def copy(self) -> "Analyser":
+        """Return one that keeps its languages."""
+        return Analyser(self.languages, self._lookup, self._respell)
 
     def detect(self, text: str) -> tuple[str, ...]:
         """Return the languages that `text` is most likely in: one, several that tie, or none when nothing tells."""
+        spoken = self.languages
         sample = unicodedata.normalize("NFC", text[:20_000]).lower()
         found = [fold(word) for piece, _ in pieces(sample) for word in words(piece)]
         scores = {
             language: sum(word in _FOLDED_STOP_WORDS[language] for word in found)
             + len(_LETTERS[language].findall(sample))
-            for language in self.languages
+            for language in spoken
         }
         best = max(scores.values(), default=0)
-        return tuple(language for language in self.languages if best and scores[language] == best)
+        return tuple(language for language in spoken if best and scores[language] == best)
 
     def languages_of(self, text: str, given: str | None = None) -> tuple[str, ...]:
         """Return the languages a memory is stemmed in: the given one if the store knows it, else the likely ones."""
@@ -110,11 +137,12 @@ class Analyser:
 
     def analysed(self, text: str, languages: Sequence[str]) -> tuple[list[str], set[str]]:
         """Return the terms of a memory's text, and the spellings in it that were looked up."""
+        spoken = self.languages
         stopped = stop_words(languages)
         read = [(list(compounds(piece)), list(words(piece))) for piece in composed(text)]
         spellings = stemmable(word for _, found in read for word in found if term(word) not in stopped)
-        known = self._lookup(spellings)
-        which = tuple(self.languages.index(language) for language in languages if language in self.languages)
+        known = self._lookup(spellings, spoken)
+        which = tuple(spoken.index(language) for language in languages if language in spoken)
         variants: dict[str, list[str]] = {}
         found: list[str] = []
         for wholes, parts in read:
@@ -162,9 +190,10 @@ class Analyser:
                 if (spelling := exact(word)) and term(word) not in stopped:
                     spelt.setdefault(spelling, word)
                     order[spelling] = None
-        known = self._lookup(stemmable(spelt))
+        spoken = self.languages
+        known = self._lookup(stemmable(spelt), spoken)
         respelt = self._respell(one for one in known if known[one].folded_stems is None)
-        everywhere = tuple(range(len(self.languages)))
+        everywhere = tuple(range(len(spoken)))
         for spelling, word in spelt.items():
             if spelling not in found:
                 terms = _variants(spelling, known.get(spelling), everywhere, each=True)

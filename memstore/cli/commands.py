@@ -12,7 +12,10 @@ from memstore.cli.context import context
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
+from memstore.cli.exporting import export
+from memstore.cli.forgetting import delete, purge
 from memstore.cli.models import models
+from memstore.cli.reindexing import reindex
 from memstore.cli.searching import recall, search
 from memstore.cli.support import (
     Place,
@@ -25,6 +28,7 @@ from memstore.cli.support import (
     filtered,
     form_of,
     given,
+    mask_option,
     notice,
     opened,
     print_change,
@@ -35,7 +39,7 @@ from memstore.cli.support import (
 )
 from memstore.cli.tuning import profiles, tune
 from memstore.errors import MemstoreError, NotFoundError
-from memstore.exchange import read_text
+from memstore.exchange import lines_of, read_text
 from memstore.store import Embed
 
 
@@ -82,7 +86,7 @@ def cli() -> None:
 @click.argument("text")
 @field_options
 @embed_option
-@click.option("--mask-secrets", is_flag=True, help="Replace what has the shape of a key or token before it is stored.")
+@mask_option
 @file_options
 def add(place: Place, text: str, embed: Embed, mask_secrets: bool, **fields: Any) -> None:
     """Store TEXT (- reads it from standard input). The same text again is the same memory."""
@@ -160,8 +164,9 @@ def used(place: Place, ids: tuple[int, ...], at: str | None) -> None:
 @click.argument("text", required=False)
 @field_options
 @embed_option
+@mask_option
 @file_options
-def update(place: Place, id: int, text: str | None, embed: Embed, **fields: Any) -> None:
+def update(place: Place, id: int, text: str | None, embed: Embed, mask_secrets: bool, **fields: Any) -> None:
     """Change memory ID: its TEXT (- reads it), and each field that is given; an empty value takes a field away."""
     changes = given(fields, place.quiet)
     changes |= {name: None for name, value in changes.items() if value == "" and name != "namespace"}
@@ -171,24 +176,8 @@ def update(place: Place, id: int, text: str | None, embed: Embed, **fields: Any)
     if not changes:
         raise click.UsageError("nothing to change: give a text or a field.")
     with opened(place, must_exist=True) as store:
-        memory = store.update(id, embed=embed, **changes)
+        memory = store.update(id, embed=embed, mask_secrets=mask_secrets, **changes)
     print_change(memory, place)
-
-
-@cli.command()
-@click.argument("ids", type=int, nargs=-1, required=True)
-@file_options
-def delete(place: Place, ids: tuple[int, ...]) -> None:
-    """Delete memories by their IDS, from every index."""
-    with opened(place, must_exist=True) as store:
-        missing = [one for one in ids if store.get(one) is None]
-        if missing:
-            raise NotFoundError(f"there is no memory {missing[0]}; nothing was deleted.")
-        deleted = store.delete(ids)
-    if place.as_json:
-        print_json({"deleted": deleted})
-    else:
-        click.echo(f"deleted {deleted} {'memory' if deleted == 1 else 'memories'}")
 
 
 @cli.command("import")
@@ -198,8 +187,18 @@ def delete(place: Place, ids: tuple[int, ...]) -> None:
 @click.option("--prune", is_flag=True, help="Delete what an earlier import of this path brought and is gone from it.")
 @click.option("-y", "--yes", is_flag=True, help="Prune without asking.")
 @embed_option
+@mask_option
 @file_options
-def import_(place: Place, path: str, form: str, namespace: str | None, prune: bool, yes: bool, embed: Embed) -> None:
+def import_(
+    place: Place,
+    path: str,
+    form: str,
+    namespace: str | None,
+    prune: bool,
+    yes: bool,
+    embed: Embed,
+    mask_secrets: bool,
+) -> None:
     """Store what PATH holds: an export (.jsonl), a Markdown file or folder, or plain text (- is standard input).
 
     Markdown gives one memory a section, under the key path#heading; importing an edited folder again changes what
@@ -227,14 +226,15 @@ def import_(place: Place, path: str, form: str, namespace: str | None, prune: bo
                 prune=asking(yes, progress) if prune else None,
                 embed=embed,
                 progress=progress,
+                mask_secrets=mask_secrets,
             )
+        elif form == "jsonl":
+            lines = text.split("\n") if path == "-" else lines_of(Path(path))
+            report = store.import_jsonl(lines, embed=embed, progress=progress, mask_secrets=mask_secrets)
         else:
+            name = None if path == "-" else Path(path).name
             text = text if path == "-" else read_text(Path(path))
-            if form == "jsonl":
-                report = store.import_jsonl(text.split("\n"), embed=embed, progress=progress)
-            else:
-                name = None if path == "-" else Path(path).name
-                report = store.import_text(text, name=name, namespace=where, embed=embed)
+            report = store.import_text(text, name=name, namespace=where, embed=embed, mask_secrets=mask_secrets)
     if place.as_json:
         print_json(render.record(report))
     else:
@@ -246,26 +246,6 @@ def import_(place: Place, path: str, form: str, namespace: str | None, prune: bo
             )
         if report.pending:
             notice(f"{report.pending} of them wait for vectors; memstore embedders fill makes them.", place.quiet)
-
-
-@cli.command()
-@click.argument("path", default="-")
-@click.option("-n", "--namespace", help="Only this namespace.")
-@file_options
-def export(place: Place, path: str, namespace: str | None) -> None:
-    """Write all memories as JSON Lines to PATH, a new file (- is standard output); import brings them back."""
-    with opened(place, must_exist=True) as store:
-        if path == "-":
-            # The format is UTF-8 whatever the console is.
-            if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-            store.export(sys.stdout, namespace=namespace)
-            return
-        number = store.export(path, namespace=namespace)
-    if place.as_json:
-        print_json({"exported": number})
-    else:
-        click.echo(f"{number} {'memory' if number == 1 else 'memories'} written to {path}")
 
 
 @cli.command()
@@ -320,12 +300,16 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
 
 
 cli.add_command(context)
+cli.add_command(delete)
 cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)
+cli.add_command(export)
 cli.add_command(models)
 cli.add_command(profiles)
+cli.add_command(purge)
 cli.add_command(recall)
+cli.add_command(reindex)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")

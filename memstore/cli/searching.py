@@ -117,6 +117,7 @@ def notices(found: SearchResult) -> Iterator[str]:
     yield from (f"{name} took no part: {why}." for name, why in found.skipped.items() if why != "not asked for")
     if found.pending:
         yield f"{found.pending} vectors wait to be made; memstore embedders fill makes them."
+    yield from found.notices
 
 
 def _show(found: SearchResult, place: Place, *, explain: bool) -> None:

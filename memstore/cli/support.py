@@ -66,7 +66,9 @@ def file_options(command: Command) -> Command:
     def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
         given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
         key = None if key_file is None else _key(key_file, quiet)
-        return command(Place(key=key, quiet=quiet, **given), **options)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: notice(str(said), quiet)
+            return command(Place(key=key, quiet=quiet, **given), **options)
 
     decorate = with_options(
         click.option(
@@ -143,6 +145,9 @@ field_options = with_options(
 )
 
 
+mask_option = click.option(
+    "--mask-secrets", is_flag=True, help="Replace what has the shape of a key or token before it is stored."
+)
 embed_option = click.option(
     "--embed",
     type=click.Choice(EMBED),
@@ -165,21 +170,15 @@ def opened(
         db = folder / "memory.db"
     if must_exist and not db.exists():
         raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", UserWarning)
-        store = MemoryStore(
-            db,
-            embedder=place.embedder,
-            durability=place.durability,
-            journal=place.journal,
-            key=place.key,
-            ranking=ranking,
-            reranker=reranker,
-        )
-    for one in told:
-        if issubclass(one.category, UserWarning):
-            notice(str(one.message), place.quiet)
-    return store
+    return MemoryStore(
+        db,
+        embedder=place.embedder,
+        durability=place.durability,
+        journal=place.journal,
+        key=place.key,
+        ranking=ranking,
+        reranker=reranker,
+    )
 
 
 def _key(path: Path, quiet: bool) -> bytes:

@@ -8,6 +8,7 @@ from memstore.database.opening import DURABILITIES, JOURNALS, Durability, Journa
 from memstore.database.paths import loose_modes, make_private_folder, sqlite_version
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, schema
 from memstore.database.statements import all_rows, fts5_string, one_value
+from memstore.database.wiping import empty_log, finished, overwriting, rewrite, unfinished
 
 __all__ = [
     "APPLICATION_ID",
@@ -22,10 +23,15 @@ __all__ = [
     "all_rows",
     "automatic_backups",
     "automatic_name",
+    "empty_log",
+    "finished",
     "fts5_string",
     "loose_modes",
     "make_private_folder",
     "one_value",
+    "overwriting",
+    "rewrite",
     "schema",
     "sqlite_version",
+    "unfinished",
 ]

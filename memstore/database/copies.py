@@ -5,6 +5,7 @@ from pathlib import Path
 
 _MARK = ".before-"
 _SUFFIX = ".bak"
+_UNFINISHED = ".part"
 
 
 def automatic_name(path: Path, reason: str) -> Path:
@@ -20,3 +21,17 @@ def automatic_backups(path: Path) -> list[Path]:
         for one in path.parent.iterdir()
         if one.name.startswith(f"{path.name}{_MARK}") and one.name.endswith(_SUFFIX) and one.is_file()
     )
+
+
+def unfinished(backup: Path) -> Path:
+    """Return the path under which an automatic backup is made, until it is known to be good."""
+    return backup.with_name(backup.name + _UNFINISHED)
+
+
+def unfinished_backups(path: Path, reason: str) -> list[Path]:
+    """Return what a kill has left of automatic backups of a file, made for a reason, and the journals beside them."""
+    return [
+        one
+        for one in path.parent.iterdir()
+        if one.name.startswith(f"{path.name}{_MARK}{reason}-") and f"{_SUFFIX}{_UNFINISHED}" in one.name
+    ]

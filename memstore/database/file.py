@@ -10,16 +10,11 @@ import apsw
 from memstore.database.connections import Connections
 from memstore.database.faults import translated
 from memstore.database.keys import Key, secret, unreadable
+from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
-from memstore.errors import (
-    DamagedStoreError,
-    NewerSchemaError,
-    NotAStoreError,
-    ReadOnlyError,
-    StorageError,
-)
+from memstore.errors import NotAStoreError, ReadOnlyError, StorageError
 
 
 class Database:
@@ -73,6 +68,12 @@ class Database:
     def connection(self) -> apsw.Connection:
         """Return this thread's connection, opened when it is first asked for."""
         return self._connections.own()
+
+    @contextmanager
+    def using(self) -> Iterator[apsw.Connection]:
+        """Hold this thread's connection for what can't be in a transaction: no fork of the process closes it."""
+        with translated(self.path), self._connections.using() as connection:
+            yield connection
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
@@ -162,7 +163,7 @@ class Database:
             self._opener.use_journal(connection, journal)
             self._create(connection)
         else:
-            self._check_schema(connection)
+            require_schema(connection, self.path, self.read_only_reason, self._opener.plain)
         if not self.read_only:
             self._use_journal(connection, journal)
 
@@ -185,22 +186,6 @@ class Database:
         application_id, tables = found
         if application_id != APPLICATION_ID and (application_id, tables) != (0, 0):
             raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
-
-    def _check_schema(self, connection: apsw.Connection) -> None:
-        try:
-            version = int(connection.execute("SELECT value FROM meta WHERE key = 'schema'").get)
-        except (apsw.SQLError, TypeError, ValueError) as error:
-            raise DamagedStoreError(f"{self.path} does not say which schema it has; restore a backup of it.") from error
-        if version < SCHEMA_VERSION:
-            raise NotAStoreError(
-                f"{self.path} has schema {version}, from before the first release; export it with the memstore that"
-                " made it and import that here. The file was not changed."
-            )
-        if version > SCHEMA_VERSION:
-            raise NewerSchemaError(
-                f"{self.path} has schema {version} and this memstore knows schemas up to {SCHEMA_VERSION}; "
-                "upgrade memstore. The file was not changed."
-            )
 
     def _create(self, connection: apsw.Connection) -> None:
         self._begin_immediate(connection)

@@ -35,7 +35,8 @@ def secret(key: Key | None) -> bytes | None:
         found = given.encode() if isinstance(given, str) else given
     except UnicodeEncodeError:
         raise InvalidInputError("key holds half of a surrogate pair, which is no text; give bytes.") from None
-    if not found:
+    # To the function that spreads a key, one of zero bytes is an empty one.
+    if not found.strip(b"\x00"):
         raise InvalidInputError("key is empty; give at least one character, or leave it out for a file in the clear.")
     return found
 

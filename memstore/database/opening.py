@@ -12,13 +12,15 @@ from memstore.database.aside import StandIn, log_waits, stand_in
 from memstore.database.extension import find_extension
 from memstore.database.faults import JOURNAL_REFUSED
 from memstore.database.keys import unlock
-from memstore.database.schema import identity
+from memstore.database.schema import APPLICATION_ID, identity
 from memstore.errors import BusyError, MemstoreError, ReadOnlyError, StorageError
 
 Durability: TypeAlias = Literal["normal", "full"]
 Journal: TypeAlias = Literal["auto", "wal", "delete"]
 DURABILITIES: tuple[Durability, ...] = ("normal", "full")
 JOURNALS: tuple[Journal, ...] = ("auto", "wal", "delete")
+_LOOKS = 3
+_ENCRYPTED_CACHE_KIB = 64 * 1024
 
 
 class Opener:
@@ -47,13 +49,13 @@ class Opener:
         SQLite itself reads the file: where the system's locks belong to the process, closing any other handle of a
         file gives up the locks of every connection to it (https://www.sqlite.org/howtocorrupt.html, 2.2).
         """
-        # The mark can still stand in the log alone. Without a log nothing but the file itself is to be read.
-        if not log_waits(self.path):
-            return self._identity(f"{self.path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_URI)
+        found = self._identity_without_log()
+        # The mark can still stand in the log alone.
+        if found[0] == APPLICATION_ID or not log_waits(self.path):
+            return found
         try:
             return self._identity(str(self.path), 0)
         except JOURNAL_REFUSED:
-            found = self._identity(f"{self.path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_URI)
             # Of a file that is only read this is found out later, from a copy with its log.
             if found == (0, 0) and not self._read_only:
                 raise
@@ -107,6 +109,16 @@ class Opener:
         finally:
             copied.close()
 
+    def plain(self, name: str, flags: int) -> apsw.Connection:
+        """Return a connection to the file or a copy of it that has its key, and no more."""
+        connection = apsw.Connection(name, flags=flags)
+        try:
+            unlock(connection, self._key)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def out_of_date(self) -> bool:
         """Return whether the file has changed since something else was read in its place; once for each change."""
         with self._lock:
@@ -128,6 +140,18 @@ class Opener:
             if one is not None:
                 one.remove()
         self._past = []
+
+    def _identity_without_log(self) -> tuple[int, int]:
+        tries = 0
+        while True:
+            try:
+                return self._identity(f"{self.path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_URI)
+            except (apsw.NotADBError, apsw.CorruptError):
+                # An encrypted page that another process is just writing can't be told from one of another key.
+                if self._key is None or tries == _LOOKS:
+                    raise
+                tries += 1
+                waiting.pause()
 
     def _identity(self, name: str, flags: int) -> tuple[int, int]:
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | flags)
@@ -205,6 +229,9 @@ class Opener:
         # Vector scans read most of the file; mapped, they do so without copying each page. A disk that can't hold a
         # log may be a network's, where a page that can't be had would end the process.
         connection.pragma("mmap_size", 1 << 31 if in_wal else 0)
+        if self._key is not None:
+            # What is encrypted is never mapped; without room for them its pages are decrypted for each scan.
+            connection.pragma("cache_size", -_ENCRYPTED_CACHE_KIB)
 
     def _switch(self, connection: apsw.Connection, mode: str) -> str:
         patience, tries = waiting.Patience(), 0

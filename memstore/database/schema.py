@@ -5,7 +5,7 @@ from pathlib import Path
 
 import apsw
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # "mems", so that `file` and other tools can tell a memstore file from any other SQLite file.
 APPLICATION_ID = 0x6D656D73
 

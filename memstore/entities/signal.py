@@ -5,6 +5,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
@@ -87,6 +88,25 @@ def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
         (memory_id,),
     )
     return tuple(name for (name,) in rows)
+
+
+def joined(conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
+    """Return what was found in a memory now, and what is linked to it since it was found before."""
+    rows = all_rows(
+        conn,
+        "SELECT e.name, e.kind, l.doubtful FROM memory_entities l JOIN entities e ON e.id = l.entity_id"
+        " WHERE l.memory_id = ? AND l.given = 0",
+        (memory_id,),
+    )
+    known = known_terms(conn, [reading(name) for name, _, _ in rows])
+    sure, doubtful = dict[str, Entity](), dict[str, Entity]()
+    for name, kind, in_doubt in rows:
+        # What the user has merged into another entity since is that one.
+        one = known.get(reading(name), Entity(name=name, kind=kind))
+        (doubtful if in_doubt else sure)[key(one.name)] = one
+    sure.update(found.sure)
+    doubtful.update(found.doubtful)
+    return Mentions(sure=sure, doubtful={one: entity for one, entity in doubtful.items() if one not in sure})
 
 
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
@@ -187,13 +207,14 @@ def identified(held: Sequence[QueryEntity]) -> float:
     return max((one.rarity for one in held if one.identifies), default=0.0)
 
 
-def most_mentioned(conn: apsw.Connection, limit: int) -> list[Entity]:
-    """Return the entities that most memories mention, with how many do."""
+def most_mentioned(conn: apsw.Connection, moment: str, limit: int, *, superseded: bool = False) -> list[Entity]:
+    """Return the entities that most memories mention at a time as stored, with how many do."""
+    there, values = _there(conn, moment, superseded=superseded)
     rows = all_rows(
         conn,
         "SELECT e.name, e.kind, count(*) AS mentions FROM entities e JOIN memory_entities l ON l.entity_id = e.id"
-        " GROUP BY e.id HAVING NOT min(l.doubtful) ORDER BY mentions DESC, e.name LIMIT ?",
-        (limit,),
+        f"{there} GROUP BY e.id HAVING NOT min(l.doubtful) ORDER BY mentions DESC, e.name LIMIT ?",
+        (*values, limit),
     )
     return [Entity(name=name, kind=kind, mentions=mentions) for name, kind, mentions in rows]
 
@@ -245,9 +266,22 @@ def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
     return [known.get(as_read, Entity(name=name, kind="given")) for name, as_read in readings.items()]
 
 
-def count(conn: apsw.Connection) -> int:
-    """Return how many entities memories mention without doubt."""
-    return int(one_value(conn, "SELECT count(DISTINCT entity_id) FROM memory_entities WHERE doubtful = 0"))
+def count(conn: apsw.Connection, moment: str) -> int:
+    """Return how many entities memories mention without doubt at a time as stored."""
+    there, values = _there(conn, moment, superseded=True)
+    return int(
+        one_value(
+            conn,
+            f"SELECT count(DISTINCT l.entity_id) FROM memory_entities l{there or ' WHERE TRUE'} AND l.doubtful = 0",
+            values,
+        )
+    )
+
+
+def _there(conn: apsw.Connection, moment: str, *, superseded: bool) -> tuple[str, tuple[Any, ...]]:
+    """Return what keeps mentions `l` to those by memories that are there, and what is bound to it."""
+    chosen = Filter(superseded=superseded).condition(conn, moment)
+    return ("", ()) if chosen is None else (f" JOIN memories m ON m.id = l.memory_id WHERE {chosen.sql}", chosen.values)
 
 
 def _unlink(conn: apsw.Connection, memory_id: int) -> list[int]:
