@@ -129,6 +129,7 @@ class Spaces(_Part[spaces.Spaces]):
 
     list = _awaited(spaces.Spaces.list)
     describe = _awaited(spaces.Spaces.describe)
+    load = _awaited(spaces.Spaces.load)
     add = _awaited(spaces.Spaces.add)
     fill = _awaited(spaces.Spaces.fill)
     estimate = _awaited(spaces.Spaces.estimate)
@@ -157,6 +158,12 @@ class Profiles(_Part[profiles.Profiles]):
 
 class Maintenance(_Part[maintenance.Maintenance]):
     """The care of the file; see `memstore.maintenance.Maintenance`."""
+
+    doctor = _awaited(maintenance.Maintenance.doctor)
+    repair = _awaited(maintenance.Maintenance.repair)
+    reindex = _awaited(maintenance.Maintenance.reindex)
+    purge = _awaited(maintenance.Maintenance.purge)
+    backup = _awaited(maintenance.Maintenance.backup)
 
 
 class MemoryStore(_Part[store.MemoryStore]):
@@ -227,6 +234,7 @@ class MemoryStore(_Part[store.MemoryStore]):
     sparse_query = _awaited(store.MemoryStore.sparse_query)
     stats = _awaited(store.MemoryStore.stats)
     export = _awaited(store.MemoryStore.export)
+    export_markdown = _awaited(store.MemoryStore.export_markdown)
     import_jsonl = _awaited(store.MemoryStore.import_jsonl)
     import_markdown = _awaited(store.MemoryStore.import_markdown)
     import_text = _awaited(store.MemoryStore.import_text)

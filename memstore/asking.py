@@ -45,6 +45,8 @@ class Asker:
                 skipped[space.name] = NOT_ASKED
             elif weights.spaces.get(space.name, weights.semantic) == 0:
                 skipped[space.name] = NO_WEIGHT
+            elif space.damage:
+                skipped[space.name] = space.damage
             elif space.state != "ready":
                 skipped[space.name] = (
                     f"the vectors of {space.name} are not all made; memstore embedders fill makes them"

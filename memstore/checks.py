@@ -16,13 +16,25 @@ from memstore.errors import InvalidInputError
 from memstore.masking import masked, masked_values
 from memstore.records import Ageing, Moment, NewMemory, Preset
 
-LONGEST_TEXT = 100_000_000
+# How much there can be of what: README has it as a table, tests/test_limits.py tries each and one more.
+# Characters of a memory's text: the analysis of ten million takes a minute and up to 1.5 GB, and grows with the text.
+LONGEST_TEXT = 10_000_000
+# Characters of a namespace, author, thread, tag, entity, known term, space or profile, and of a key.
 LONGEST_NAME = 1_000
 LONGEST_KEY = 4_000
+# Tags of a memory, its given entities, and the aliases of a term.
 MOST_TAGS = 1_000
+# Characters of metadata as JSON, and levels of lists and mappings in it.
 LARGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 100
+# Conditions of a filter and values of one `$in`; names in the path of a condition.
+MOST_CONDITIONS = 100
+MOST_LEVELS = 20
+# Characters of a query that are read: past a pasted page there is nothing more to ask.
+LONGEST_QUERY = 100_000
+# k, depth, limit, offset, max_tokens, seconds.
 LARGEST_NUMBER = 2**31
+# Ids, and whole numbers in metadata: what 64 bits hold.
 LARGEST_INTEGER = 2**63 - 1
 _LARGEST_AGEING = 1e6
 _LONGEST_SHOWN = 100
@@ -124,7 +136,8 @@ def brief(value: Any) -> str:
 def one_of(field: str, value: Any, allowed: Collection[str]) -> str:
     """Return a value from a fixed list, or refuse it."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidInputError(f"the {field} {brief(value)} is unknown; give one of {', '.join(allowed)}.")
+        there = ", ".join(one if one.isprintable() else brief(one) for one in allowed)
+        raise InvalidInputError(f"the {field} {brief(value)} is unknown; give one of {there}.")
     return value
 
 
@@ -166,7 +179,8 @@ def position(value: Any) -> float | None:
         found = math.inf
     if not math.isfinite(found):
         raise InvalidInputError("position is not finite; give a number that a float can hold.")
-    return found
+    # SQLite has no -0.0, and the hash of the row is made before it is stored.
+    return found + 0.0
 
 
 def codes(value: Any) -> tuple[str, ...]:
@@ -277,9 +291,13 @@ def amount(field: str, value: Any) -> float:
 
 def identifier(value: Any, field: str = "") -> int:
     """Return a memory's id as Python's own number, or refuse it by the name of its field."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None:
         raise InvalidInputError(f"{field and field + ': '}the id {brief(value)} is not a whole number.")
-    return int(value.__index__())
+    return found
 
 
 def identifiers(values: Any) -> list[int]:

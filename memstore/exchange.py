@@ -124,6 +124,8 @@ def read_lines(lines: Iterable[str]) -> Iterator[checks.Checked | Restored | Ter
     """
     for number, line in enumerate(lines, 1):
         try:
+            if not isinstance(line, str):
+                raise InvalidInputError(f"it is {type(line).__name__}, not text; open the file as text.")
             if len(line) > LONGEST_LINE:
                 raise InvalidInputError(f"it has more than {LONGEST_LINE:,} characters, which no memory needs.")
             if line.strip():

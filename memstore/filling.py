@@ -109,7 +109,11 @@ class Filler:
         if self._serving.unavailable() or self._database.read_only:
             return
         with self._database.read() as conn:
-            spaces = [one for one in semantic.spaces(conn) if one.state != "ready" or semantic.waits(conn, one)]
+            spaces = [
+                one
+                for one in semantic.spaces(conn)
+                if not one.damage and (one.state != "ready" or semantic.waits(conn, one))
+            ]
         for space in spaces:
             model = self._serving.working(space)
             if model is not None:
@@ -279,6 +283,8 @@ class Filler:
     def _require(conn: apsw.Connection, space: StoredSpace) -> None:
         if not semantic.is_there(conn, space):
             raise EmbedderError(f"the space {space.name} has been removed from the file")
+        if space.damage:
+            raise EmbedderError(space.damage)
 
     def _verified(self, space: StoredSpace) -> Model:
         """Return the model of a space once it has said again who it is: filling is long, and must not mix."""

@@ -16,8 +16,6 @@ from memstore.records import Moment
 
 _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", *_COMPARISONS, "$exists")
-_MOST_CONDITIONS = 100
-_MOST_LEVELS = 20
 # What the memories that are there at a time as stored replace, itself or in turn: what has expired passes a link on.
 _SUPERSEDED = (
     "(WITH RECURSIVE older (id) AS (SELECT replaces FROM memories WHERE replaces IS NOT NULL"
@@ -89,8 +87,10 @@ class Filter:
             sql, bound = _metadata_condition(path, wanted)
             parts.append(sql)
             values.extend(bound)
-        if len(parts) > _MOST_CONDITIONS:
-            raise InvalidInputError(f"the filter has {len(parts)} conditions, at most {_MOST_CONDITIONS} are allowed.")
+        if len(parts) > checks.MOST_CONDITIONS:
+            raise InvalidInputError(
+                f"the filter has {len(parts)} conditions, at most {checks.MOST_CONDITIONS} are allowed."
+            )
         return parts, values
 
 
@@ -181,8 +181,8 @@ def _exists(path: str, test: str, bound: list[Any]) -> tuple[str, list[Any]]:
     names = path.split(".")
     if len(names) == 1:
         return literal, [path, *bound]
-    if len(names) > _MOST_LEVELS:
-        raise InvalidInputError(f"where: the path has {len(names)} levels, at most {_MOST_LEVELS} are allowed.")
+    if len(names) > checks.MOST_LEVELS:
+        raise InvalidInputError(f"where: the path has {len(names)} levels, at most {checks.MOST_LEVELS} are allowed.")
     tables = ["json_each(m.metadata) f0"]
     for level in range(1, len(names)):
         above = f"f{level - 1}"
@@ -202,9 +202,9 @@ def _test(path: str, operator: str, value: Any) -> tuple[str, list[Any]]:
                 f"where[{checks.brief(path)}]: $in takes a list of values, not {checks.brief(value)}."
             )
         tests = [_equals(path, one) for one in value]
-        if len(tests) > _MOST_CONDITIONS:
+        if len(tests) > checks.MOST_CONDITIONS:
             raise InvalidInputError(
-                f"where[{checks.brief(path)}]: $in has {len(tests)} values, at most {_MOST_CONDITIONS}."
+                f"where[{checks.brief(path)}]: $in has {len(tests)} values, at most {checks.MOST_CONDITIONS}."
             )
         return "(" + (" OR ".join(sql for sql, _ in tests) or "0") + ")", [one for _, bound in tests for one in bound]
     if operator == "$exists":

@@ -2,22 +2,22 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import apsw
 import numpy as np
 
-from memstore import entities, keyword, semantic, staleness, threads
+from memstore import checks, entities, keyword, semantic, staleness, threads
 from memstore.analysis import Analyser
 from memstore.asking import NO_WEIGHT, NOT_ASKED, Asker, refuse_unknown
 from memstore.background import Backgrounds
 from memstore.database import all_rows
 from memstore.embedding import Vector
 from memstore.entities import QueryEntity, Recogniser
-from memstore.errors import SignalUnavailableError
+from memstore.errors import SignalUnavailableError, first_line
 from memstore.filters import Condition, Filter
 from memstore.fusion import Ends, Gathered, Scored, Turns, floored
 from memstore.ranking import Ranking
@@ -101,6 +101,7 @@ class Gatherer:
 
         Raises `SignalUnavailableError` when a signal that was named can't help.
         """
+        question = replace(question, query=question.query[: checks.LONGEST_QUERY])
         stored = semantic.spaces(conn)
         refuse_unknown(question.signals, question.weights, SIGNALS, stored)
         with clock("analyse"):
@@ -135,26 +136,42 @@ class Gatherer:
             with clock("embed"):
                 vectors = self._asker.answers(asked)
         for name, vector in vectors.items():
-            space, nearest = asked.spaces[name], found.passages.setdefault(name, {})
-            with clock("semantic"):
+            space = asked.spaces[name]
+            with clock("semantic"), suppress(_Unreadable), _readable(found, name, space):
                 ends = self._backgrounds.ends(conn, space, vector)
-                signals[name] = _semantic(conn, question, space, vector, condition, nearest, ends)
+                signals[name] = _semantic(conn, question, found, name, space, vector, condition, ends)
                 found.pending += semantic.waits(conn, space)
         if "entity" not in found.skipped:
             signals["entity"] = entity
         found.skipped |= asked.skipped
         for model in self._serving.homeless(stored) if vectors else []:
             found.skipped[model.name] = "it has no space in this file; memstore embedders add makes one"
-        if question.signals is not None:
-            _refuse_skipped(question.signals, found.skipped, bool(vectors))
-        if signals:
-            with clock("complete"):
+        while found.gathered is None and signals:
+            with clock("complete"), suppress(_Unreadable):
                 found.gathered = _completed(conn, question, found, signals, condition, moment)
-                if question.floor is not None:
-                    kept = floored(found.gathered, question.floor)
-                    found.floored = int(found.gathered.eligible.sum() - kept.eligible.sum())
-                    found.gathered = kept
+            signals = {name: signal for name, signal in signals.items() if name not in found.skipped}
+        if question.signals is not None:
+            _refuse_skipped(question.signals, found.skipped, bool(vectors.keys() - found.skipped.keys()))
+        if found.gathered is not None and question.floor is not None:
+            kept = floored(found.gathered, question.floor)
+            found.floored = int(found.gathered.eligible.sum() - kept.eligible.sum())
+            found.gathered = kept
         return found
+
+
+class _Unreadable(Exception):
+    """The end of asking a space whose vectors can't be read."""
+
+
+@contextmanager
+def _readable(found: Found, name: str, space: StoredSpace) -> Iterator[None]:
+    """Have damaged vectors cost their own space alone: what is raised then is `_Unreadable`, the reason is noted."""
+    try:
+        yield
+    except (apsw.SQLError, apsw.CorruptError, ValueError) as error:
+        found.skipped[name] = semantic.unreadable(space, first_line(error))
+        found.passages.pop(name, None)
+        raise _Unreadable from error
 
 
 def _completed(
@@ -276,19 +293,23 @@ def _entity(
 def _semantic(
     conn: apsw.Connection,
     question: Question,
+    found: Found,
+    name: str,
     space: StoredSpace,
     vector: Vector,
     condition: Condition | None,
-    passages: dict[int, int],
     ends: Ends,
 ) -> _Signal:
+    passages = found.passages.setdefault(name, {})
+
     def complete(ids: Sequence[int]) -> dict[int, float]:
-        exact = semantic.complete(conn, space, vector, ids)
+        with _readable(found, name, space):
+            exact = semantic.complete(conn, space, vector, ids)
         passages.update(exact.passages)
         return dict(zip(exact.ids, exact.scores, strict=True))
 
-    found = semantic.search(conn, space, vector, condition, question.depth)
-    return _Signal(found=found, complete=complete, ends=ends, space=space.name)
+    nearest = semantic.search(conn, space, vector, condition, question.depth)
+    return _Signal(found=nearest, complete=complete, ends=ends, space=space.name)
 
 
 def _existing(conn: apsw.Connection, ids: Iterable[int]) -> list[int]:

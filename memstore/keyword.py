@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memstore.analysis import STEM_MARK, QueryWord, exact, fold, weight
-from memstore.database import all_rows, fts5_string, one_value
+from memstore.database import all_rows, as_stored, fts5_string, one_value
 from memstore.filters import Condition
 from memstore.ranking import Ranking, Values
 from memstore.records import Candidates, Match
@@ -50,24 +50,26 @@ class Asked:
 Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
+def noted(terms: Sequence[str], languages: Sequence[str]) -> tuple[str, int, str, str]:
+    """Return what `analysed` holds of a memory's terms: languages, length, distinct terms and counts."""
+    counts = Counter(terms).most_common()
+    return (
+        " ".join(languages),
+        len(terms),
+        " ".join([one for one, _ in counts]),
+        " ".join([str(count) for _, count in counts if count > 1]),
+    )
+
+
 def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str], made: str) -> None:
     """Note a memory's terms, in place of those it had; `write_row` puts them into the index.
 
     `made` names the analysis that made them (`analysis.stamp`).
     """
-    counts = Counter(terms).most_common()
-    values = (
-        memory_id,
-        " ".join(languages),
-        len(terms),
-        " ".join([one for one, _ in counts]),
-        " ".join([str(count) for _, count in counts if count > 1]),
-        made,
-    )
     conn.execute(
         "INSERT INTO analysed (memory_id, languages, length, terms, counts, analyser) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
         " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5, analyser = ?6",
-        values,
+        (memory_id, *noted(terms, languages), made),
     )
 
 
@@ -96,9 +98,10 @@ def indexed(conn: apsw.Connection, memory_id: int) -> bool:
 
 def counted(terms: str, counts: str) -> dict[str, int]:
     """Return how often each term stands in a memory, from what `analysed` holds."""
-    found = dict.fromkeys(terms.split(" ") if terms else (), 1)
-    for one, count in zip(found, counts.split(" ") if counts else (), strict=False):
-        found[one] = int(count)
+    with as_stored("the cache of analysed texts"):
+        found = dict.fromkeys(terms.split(" ") if terms else (), 1)
+        for one, count in zip(found, counts.split(" ") if counts else (), strict=False):
+            found[one] = int(count)
     return found
 
 
@@ -280,6 +283,11 @@ def number(conn: apsw.Connection, terms: Iterable[str]) -> None:
     conn.executemany("INSERT OR IGNORE INTO vocabulary (term) VALUES (?)", [(term,) for term in terms])
 
 
+def restore_numbers(conn: apsw.Connection, terms: Mapping[int, str]) -> None:
+    """Give terms the numbers that they had in another file; one that has a number keeps it."""
+    conn.executemany("INSERT OR IGNORE INTO vocabulary (id, term) VALUES (?, ?)", terms.items())
+
+
 def all_of(wanted: Sequence[Sequence[str]]) -> str:
     """Return what FTS5 is asked for memories that hold one term of each group themselves; no group is empty."""
     return f"terms : ({' AND '.join(f'({_any_of(group)})' for group in wanted)})"
@@ -345,10 +353,11 @@ def _analysed(conn: apsw.Connection, ids: Iterable[int]) -> list[_Analysed]:
         " WHERE memory_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(ids)),),
     )
-    return [
-        _Analysed(memory_id=a, length=b, terms=c, counts=d, beside=tuple(map(int, e.split(" "))) if e else ())
-        for a, b, c, d, e in rows
-    ]
+    with as_stored("the cache of analysed texts"):
+        return [
+            _Analysed(memory_id=a, length=b, terms=c, counts=d, beside=tuple(map(int, e.split(" "))) if e else ())
+            for a, b, c, d, e in rows
+        ]
 
 
 def _counts(rows: Sequence[_Analysed], terms: Sequence[str]) -> Values:
@@ -359,12 +368,13 @@ def _counts(rows: Sequence[_Analysed], terms: Sequence[str]) -> Values:
     """
     found = np.zeros((len(rows), len(terms)))
     padded = [f" {term} " for term in terms]
-    for index, row in enumerate(rows):
-        text = f" {row.terms} "
-        above_one = row.counts.split(" ") if row.counts else ()
-        for column, term in enumerate(padded):
-            at = text.find(term)
-            if at >= 0:
-                before = text.count(" ", 0, at) if above_one else 0
-                found[index, column] = int(above_one[before]) if before < len(above_one) else 1
+    with as_stored("the cache of analysed texts"):
+        for index, row in enumerate(rows):
+            text = f" {row.terms} "
+            above_one = row.counts.split(" ") if row.counts else ()
+            for column, term in enumerate(padded):
+                at = text.find(term)
+                if at >= 0:
+                    before = text.count(" ", 0, at) if above_one else 0
+                    found[index, column] = int(above_one[before]) if before < len(above_one) else 1
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import apsw
 
 from memstore.analysis import Word, stamp, term, word_of
-from memstore.database import Database, all_rows, one_value
+from memstore.database import Database, all_rows, as_stored, one_value
 
 _MOST_IN_MEMORY = 200_000
 # In `meta`: how often words were taken out of the file, so that a process that had put some there knows of it.
@@ -91,6 +91,10 @@ class Lexicon:
             words.kept = set()
         words.kept.update(spellings)
 
+    def forget(self) -> None:
+        """Know only what the file says again, once that was mended."""
+        self._words = _Words(made="")
+
     @staticmethod
     def forget_earlier(conn: apsw.Connection, made: str) -> None:
         """Take out what analyses earlier than this one said of words: no memory has them any more."""
@@ -112,11 +116,15 @@ class Lexicon:
                 (wanted, made),
             )
         found: dict[str, Word] = {}
+        languages = made.count(" ")
         for word, stems, folded, folded_stems in rows:
-            plain = None if folded_stems is None else tuple(folded_stems.split(" "))
-            found[word] = Word(spelling=word, stems=tuple(stems.split(" ")), folded_stems=plain)
-            if plain is not None:
-                found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
+            with as_stored("the cache of stems"):
+                plain = None if folded_stems is None else tuple(folded_stems.split(" "))
+                found[word] = Word(spelling=word, stems=tuple(stems.split(" ")), folded_stems=plain)
+                if len(found[word].stems) != languages or (plain is not None and len(plain) != languages):
+                    raise ValueError(f"{word!r} has not one stem a language")
+                if plain is not None:
+                    found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
         return {one: found[one] for one in spellings & found.keys()}
 
 

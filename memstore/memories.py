@@ -11,9 +11,9 @@ import apsw
 
 from memstore import checks, threads
 from memstore.analysis import spoken
-from memstore.database import all_rows, one_value
+from memstore.database import all_rows, as_stored, one_value
 from memstore.entities import COUNTS
-from memstore.errors import DamagedStoreError, InvalidInputError
+from memstore.errors import InvalidInputError, StorageError
 from memstore.filters import Condition, superseding
 from memstore.records import Entity, Memory
 
@@ -116,14 +116,30 @@ def content_hash(namespace: str, author: str | None, thread: str | None, text: s
     return checks.digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
 
 
+def row_of(fields: Mapping[str, Any], tags: Iterable[str]) -> Row:
+    """Return the row that holds some values by their columns, whatever they are; what is left out is None."""
+    values = {name: fields.get(name) for name in _NAMES}
+    # SQLite keeps a whole number in the place of an equal float, and has no type for yes and no.
+    if isinstance(values["position"], int):
+        values["position"] = float(values["position"])
+    values["pinned"] = bool(values["pinned"])
+    return Row(**values, tags=tuple(sorted(tags)))  # type: ignore[arg-type]
+
+
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
-    """Return the row of an id, expired or not."""
+    """Return the row of an id, expired or not; raise `DamagedStoreError` where it can't have been written."""
     # SQLite's ids end at 64 bits: one beyond is no memory's.
     return _row(conn, "id = ?", memory_id) if abs(memory_id) <= checks.LARGEST_INTEGER else None
 
 
+def is_there(conn: apsw.Connection, memory_id: int) -> bool:
+    """Say whether there is a row of an id, expired or not, damaged or not."""
+    there = "SELECT EXISTS (SELECT 1 FROM memories WHERE id = ?)"
+    return abs(memory_id) <= checks.LARGEST_INTEGER and bool(one_value(conn, there, (memory_id,)))
+
+
 def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
-    """Return rows by id, from one statement."""
+    """Return rows by id as they stand in the file, from one statement: damaged ones too, which a check looks for."""
     found = all_rows(
         conn,
         f"SELECT {', '.join('m.' + name for name in _NAMES)},"
@@ -131,10 +147,17 @@ def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
         " FROM json_each(?) j JOIN memories m ON m.id = j.value",
         (json.dumps(sorted(ids)),),
     )
-    return {
-        fields[0]: Row(**dict(zip(_NAMES, fields, strict=True)), tags=tuple(sorted(json.loads(tags))))
-        for *fields, tags in found
-    }
+    return {fields[0]: _as_row(fields, tags) for *fields, tags in found}
+
+
+def hashes(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, tuple[bytes, bytes]]:
+    """Return the content hash and the row hash of memories as they are stored."""
+    found = all_rows(
+        conn,
+        "SELECT m.id, m.content_hash, m.row_hash FROM json_each(?) j JOIN memories m ON m.id = j.value",
+        (json.dumps(sorted(ids)),),
+    )
+    return {memory_id: (content, row) for memory_id, content, row in found}
 
 
 def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:
@@ -144,7 +167,7 @@ def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:
         "SELECT id, updated_at FROM memories WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(known)),),
     )
-    return known.keys() - {one for one, updated_at in rows if checks.moment(updated_at) == known[one]}
+    return known.keys() - {one for one, updated_at in rows if updated_at == checks.stamp(known[one])}
 
 
 def by_key(conn: apsw.Connection, namespace: str, key: str) -> Row | None:
@@ -228,18 +251,25 @@ def write(conn: apsw.Connection, row: Row) -> Row:
 
 def next_id(conn: apsw.Connection, above: int = 0) -> int:
     """Return an id that no memory has had, above a given one."""
-    return max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above) + 1
+    # Were the sequence damaged, an id that a memory has would have that one overwritten.
+    last = one_value(conn, "SELECT max(id) FROM memories") or 0
+    found = int(max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, last, above)) + 1
+    if found > checks.LARGEST_INTEGER:
+        raise StorageError(
+            f"every id up to {checks.LARGEST_INTEGER:,} was given; export the memories and import them into a new file."
+        )
+    return found
 
 
 def remove(conn: apsw.Connection, memory_id: int) -> None:
     """Delete a row, its tags and uses; what replaced it replaces what it did. What is derived must be gone before."""
-    row = get(conn, memory_id)
-    if row is not None and row.replaces is not None:
+    older = one_value(conn, "SELECT replaces FROM memories WHERE id = ?", (memory_id,))
+    if older is not None:
         newer = [
-            get(conn, other) for (other,) in all_rows(conn, "SELECT id FROM memories WHERE replaces = ?", (row.id,))
+            get(conn, one) for (one,) in all_rows(conn, "SELECT id FROM memories WHERE replaces = ?", (memory_id,))
         ]
         for one in filter(None, newer):
-            write(conn, dataclasses.replace(one, replaces=row.replaces))
+            write(conn, dataclasses.replace(one, replaces=older))
     conn.execute("DELETE FROM tags WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM uses WHERE memory_id = ?", (memory_id,))
     conn.execute("DELETE FROM memories WHERE id = ?", (memory_id,))
@@ -312,12 +342,8 @@ def ages(conn: apsw.Connection, ids: Sequence[int], moment: str) -> list[tuple[f
     )
     found: list[tuple[float, float | None, bool]] = []
     for memory_id, created, used, pinned in rows:
-        try:
+        with as_stored(f"memory {memory_id}"):
             found.append((days(created), None if used is None else days(used), bool(pinned)))
-        except (TypeError, ValueError) as error:
-            raise DamagedStoreError(
-                f"memory {memory_id} is damaged ({error}); restore a backup of the file."
-            ) from error
     return found
 
 
@@ -346,19 +372,14 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
     )
     found: dict[int, Memory] = {}
     for *fields, tags, entities, languages, pending, by, uses, used_at in rows:
-        row = dict(zip(_NAMES, fields, strict=True))
-        try:
-            found[row["id"]] = _memory(row, tags, entities, languages, pending, by, uses, used_at)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedStoreError(
-                f"memory {row['id']} is damaged ({error}); restore a backup of the file."
-            ) from error
+        row = _read_row(fields, tags)
+        with as_stored(f"memory {row.id}"):
+            found[fields[0]] = _memory(row, entities, languages, pending, by, uses, used_at)
     return found
 
 
 def _memory(
-    row: dict[str, Any],
-    tags: str,
+    row: Row,
     entities: str,
     languages: str | None,
     pending: str,
@@ -366,24 +387,25 @@ def _memory(
     uses: int | None,
     used_at: str | None,
 ) -> Memory:
+    assert row.id is not None
     detected = languages if languages and " " not in languages else None
     return Memory(
-        id=row["id"],
-        key=row["key"],
-        namespace=row["namespace"],
-        text=row["text"],
-        author=row["author"],
-        thread=row["thread"],
-        position=row["position"],
-        language=row["language"] or detected,
-        created_at=checks.moment(row["created_at"]),
-        updated_at=checks.moment(row["updated_at"]),
-        expires_at=checks.moment(row["expires_at"]) if row["expires_at"] else None,
-        metadata=json.loads(row["metadata"]),
-        tags=tuple(sorted(json.loads(tags))),
+        id=row.id,
+        key=row.key,
+        namespace=row.namespace,
+        text=row.text,
+        author=row.author,
+        thread=row.thread,
+        position=row.position,
+        language=row.language or detected,
+        created_at=checks.moment(row.created_at),
+        updated_at=checks.moment(row.updated_at),
+        expires_at=checks.moment(row.expires_at) if row.expires_at else None,
+        metadata=checks.decoded(row.metadata),
+        tags=row.tags,
         entities=tuple(Entity(name=name, kind=kind) for name, kind in sorted(json.loads(entities))),
-        pinned=bool(row["pinned"]),
-        replaces=row["replaces"],
+        pinned=row.pinned,
+        replaces=row.replaces,
         replaced_by=tuple(sorted(json.loads(by))),
         uses=uses or 0,
         used_at=checks.moment(used_at) if used_at else None,
@@ -416,7 +438,29 @@ def _row(conn: apsw.Connection, where: str, *values: Any, order: str = "id") -> 
     found = all_rows(conn, f"SELECT {_COLUMNS} FROM memories m WHERE {where} ORDER BY {order} LIMIT 1", values)
     if not found:
         return None
-    fields: dict[str, Any] = dict(zip(_NAMES, found[0], strict=True))
-    fields["pinned"] = bool(fields["pinned"])
-    tags = all_rows(conn, "SELECT tag FROM tags WHERE memory_id = ? ORDER BY tag", (fields["id"],))
-    return Row(**fields, tags=tuple(tag for (tag,) in tags))
+    tags = all_rows(conn, "SELECT json_group_array(tag) FROM tags WHERE memory_id = ?", (found[0][0],))[0][0]
+    return _read_row(found[0], tags)
+
+
+def _as_row(fields: Sequence[Any], tags: str) -> Row:
+    named: dict[str, Any] = dict(zip(_NAMES, fields, strict=True))
+    return Row(**named | {"pinned": bool(named["pinned"])}, tags=tuple(sorted(json.loads(tags))))
+
+
+def _read_row(fields: Sequence[Any], tags: str) -> Row:
+    """Return a row as it was read; raise `DamagedStoreError` on what no write could have left."""
+    with as_stored(f"memory {fields[0]}"):
+        row = _as_row(fields, tags)
+        texts = [row.namespace, row.text, row.created_at, row.updated_at, row.metadata]
+        texts += [one for one in (row.key, row.author, row.thread, row.language, row.expires_at) if one is not None]
+        numbers = [one for one in (row.position, row.created_offset, row.replaces) if one is not None]
+        if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, int | float) for one in numbers):
+            raise TypeError("a field is not of its type")
+        for stored in filter(None, (row.created_at, row.updated_at, row.expires_at)):
+            if checks.stamp(checks.moment(stored)) != stored:
+                raise ValueError(f"{stored!r} is no time as it is stored")
+        # The date on the caller's clock must be one too.
+        _ = row.day
+        if not isinstance(checks.decoded(row.metadata), dict):
+            raise ValueError("its metadata are no mapping")
+    return row

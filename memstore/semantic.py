@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import apsw
@@ -41,6 +41,8 @@ class StoredSpace:
     languages: str
     state: str
     searched: int
+    # Why it can't be used; nothing where it can.
+    damage: str = ""
 
     @property
     def table(self) -> str:
@@ -65,7 +67,34 @@ def spaces(conn: apsw.Connection) -> list[StoredSpace]:
     """Return the embedding spaces of the file, oldest first."""
     rows = all_rows(conn, f"SELECT {_COLUMNS} FROM embedders ORDER BY id")
     names = _COLUMNS.split(", ")
-    return [StoredSpace(**dict(zip(names, row, strict=True))) for row in rows]
+    found = [StoredSpace(**dict(zip(names, row, strict=True))) for row in rows]
+    return [replace(space, damage=_damage(conn, space)) for space in found]
+
+
+def _damage(conn: apsw.Connection, space: StoredSpace) -> str:
+    """Say why a space can't be used, nothing where it can: its row or its tables are not as they were made."""
+    texts = (space.name, space.model_id, space.query_prefix, space.passage_prefix, space.languages)
+    whole = isinstance(space.dimensions, int) and isinstance(space.fingerprint, bytes)
+    if not whole or not all(isinstance(one, str) for one in texts) or not isinstance(space.spec, str | None):
+        return unreadable(space, "what is noted of it is of another kind")
+    if len(space.fingerprint) != 4 * space.dimensions or space.state not in ("ready", "filling"):
+        return unreadable(space, "what is noted of it is not what was")
+    if one_value(conn, "SELECT sql FROM sqlite_schema WHERE name = ?", (space.table,)) != declaration(space):
+        return unreadable(space, f"{space.table} is not the table that was made")
+    try:
+        # sqlite-vec 0.1.9 follows a null pointer where it can't ask its table of rowids for these columns.
+        conn.execute(
+            f"SELECT r.id, r.chunk_id, r.chunk_offset FROM {space.table}_rowids r, {space.table}_chunks,"
+            f" {space.table}_vector_chunks00 LIMIT 0"
+        )
+    except apsw.SQLError as error:
+        return unreadable(space, error)
+    return ""
+
+
+def unreadable(space: StoredSpace, why: object) -> str:
+    """Say that the vectors of a space are there no more, or not as they were stored."""
+    return f"the vectors of {space.name} are damaged ({why}); memstore doctor says what is wrong"
 
 
 def add_space(
@@ -97,8 +126,18 @@ def add_space(
         ),
     )
     made = spaces(conn)[-1]
-    conn.execute(f"CREATE VIRTUAL TABLE {made.table} USING vec0 (embedding FLOAT[{dimensions}] DISTANCE_METRIC=cosine)")
+    make_table(conn, made)
     return made
+
+
+def declaration(space: StoredSpace) -> str:
+    """Return the statement that makes a space's table of vectors, as the file keeps it."""
+    return f"CREATE VIRTUAL TABLE {space.table} USING vec0 (embedding FLOAT[{space.dimensions}] DISTANCE_METRIC=cosine)"
+
+
+def make_table(conn: apsw.Connection, space: StoredSpace) -> None:
+    """Make the table of a space's vectors, empty."""
+    conn.execute(declaration(space))
 
 
 def drop_space(conn: apsw.Connection, space: StoredSpace) -> None:
@@ -236,6 +275,20 @@ def by_passage(conn: apsw.Connection, space: StoredSpace, memory_ids: Iterable[i
     return {passage_id: np.frombuffer(vector, dtype=np.float32) for passage_id, vector in rows}
 
 
+def left_behind(conn: apsw.Connection, text: str) -> int | None:
+    """Return a passage that is gone, and whose vectors of the same text are still noted; None where there is none."""
+    for space in spaces(conn):
+        found = one_value(
+            conn,
+            "SELECT passage_id FROM passage_vectors v WHERE embedder_id = ? AND text_hash = ? AND pieces = 0"
+            " AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.id = v.passage_id) LIMIT 1",
+            (space.id, digest(text.encode())),
+        )
+        if found is not None:
+            return int(found)
+    return None
+
+
 def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
     """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
     stored = one_value(conn, "SELECT background FROM embedders WHERE id = ?", (space.id,)) or b""
@@ -246,15 +299,14 @@ def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
 def remove(conn: apsw.Connection, memory_id: int, *, vectors: bool) -> None:
     """Take a memory's passages and their vectors out.
 
-    Without the extension (`vectors` false) the vectors can't be reached: their rows in `passage_vectors` stay, are
-    found by no search since their passage is gone, and `reconcile` removes them once the extension is there.
+    Without the extension (`vectors` false) and in a damaged space the vectors can't be reached: their rows in
+    `passage_vectors` stay, are found by no search since their passage is gone, and `reconcile` removes them later.
     """
     gone = [passage_id for (passage_id,) in all_rows(conn, "SELECT id FROM passages WHERE memory_id = ?", (memory_id,))]
     conn.execute("DELETE FROM passages WHERE memory_id = ?", (memory_id,))
-    if vectors:
-        for space in spaces(conn):
-            for passage_id in gone:
-                _drop(conn, space, passage_id)
+    for space in spaces(conn) if vectors else []:
+        for passage_id in gone if not space.damage else []:
+            _drop(conn, space, passage_id)
 
 
 def is_sound(conn: apsw.Connection, space: StoredSpace) -> bool:
@@ -334,6 +386,12 @@ def disagreement(conn: apsw.Connection, space: StoredSpace, may_wait: int = 0) -
     if pending > may_wait:
         return f"{pending} of its passages wait for a vector"
     return "" if held == vectors else f"it holds {held} vectors where {vectors} are noted"
+
+
+def drop_vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Iterable[int]) -> None:
+    """Take the vectors of passages, and the notes of them, out of a space: the passages wait again."""
+    for passage_id in passage_ids:
+        _drop(conn, space, passage_id)
 
 
 def _drop(conn: apsw.Connection, space: StoredSpace, passage_id: int) -> None:

@@ -73,8 +73,8 @@ class Serving:
         A model that failed is asked anew who it is, and so is one that has not said so for a minute. One that did not
         answer in time rests for a while, unless the caller is `patient`.
         """
-        if self.unavailable():
-            raise EmbedderError(self.unavailable())
+        if self.unavailable() or space.damage:
+            raise EmbedderError(self.unavailable() or space.damage)
         failure = self._failures.get(space.id)
         if failure is not None and not patient and time.monotonic() < failure.rests_until:
             raise EmbedderError(failure.sentence)
@@ -183,8 +183,8 @@ class Serving:
 
     def problem(self, space: StoredSpace) -> str | None:
         """Say what is known to be wrong with the model of a space, without loading it or asking it anything."""
-        if self.unavailable():
-            return self.unavailable()
+        if self.unavailable() or space.damage:
+            return self.unavailable() or space.damage
         if space.id in self._failures:
             return self._failures[space.id].sentence
         if space.id in self._served:

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -11,7 +11,7 @@ from memstore import checks, semantic
 from memstore.database import Database
 from memstore.embedding import FINGERPRINT_TEXT, Given, Model
 from memstore.embedding import resolve as models_of
-from memstore.errors import EmbedderError, InvalidInputError, NotFoundError
+from memstore.errors import DamagedStoreError, EmbedderError, InvalidInputError, NotFoundError
 from memstore.filling import RESERVED, Filler, new_space
 from memstore.filters import Filter
 from memstore.records import Answers, Comparison, Filled, Space
@@ -41,6 +41,27 @@ class Spaces:
             spaces = semantic.spaces(conn)
             emptied = not spaces and semantic.had_any(conn)
         return self._serving.unavailable() or NO_SPACE if emptied else self._serving.describe(spaces)
+
+    def load(self) -> Mapping[str, str]:
+        """Load the models that searches ask, however long that takes; say of each that can't be had what is wrong.
+
+        It is by the name of its space; in a file that never had one it is the store's own model, by its own name. No
+        call need wait for it: a search that comes before takes the words and names.
+        """
+        with self._database.read() as conn:
+            spaces, had_any = semantic.spaces(conn), semantic.had_any(conn)
+        problems: dict[str, str] = {}
+        for space in spaces:
+            try:
+                self._serving.model(space, None, patient=True)
+            except EmbedderError as error:
+                problems[space.name] = str(error)
+        if not spaces and not had_any and (name := self._serving.waited_for()):
+            try:
+                self._serving.first().opened()
+            except EmbedderError as error:
+                problems[name] = str(error)
+        return problems
 
     def counting(self, name: str) -> tuple[str, Callable[[str], int]] | None:
         """Return a model's own name and its count of a passage's tokens, with what it puts round it.
@@ -162,7 +183,8 @@ class Spaces:
         """Take a space out of the file with all of its vectors, and return how many those were.
 
         Raises `InvalidInputError`, with nothing changed, when no other space could be searched afterwards and `last`
-        is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension.
+        is not said; `NotFoundError` when there is no such space; `EmbedderError` without the sqlite-vec extension;
+        `DamagedStoreError` where its tables are not as they were made.
         """
         name = checks.required_name("name", name)
         if self._database.vectors_unavailable is not None:
@@ -172,6 +194,8 @@ class Spaces:
             space = next((one for one in spaces if one.name == name), None)
             if space is None:
                 raise self._unknown(name, spaces)
+            if space.damage:
+                raise DamagedStoreError(f"{name} can't be removed: {space.damage}. Nothing was changed.")
             others = [one for one in spaces if one.id != space.id and one.state == "ready"]
             if not others and not last:
                 raise InvalidInputError(

@@ -151,6 +151,8 @@ class MemoryStore:
         try:
             lexicon = Lexicon(self._database)
             agreed = staleness.agreed(self._database, wanted)
+            if recogniser is not None:
+                self._note_recogniser()
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
             second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
@@ -256,6 +258,12 @@ class MemoryStore:
         _at_once(embed)
         masking = checks.flag("mask_secrets", mask_secrets)
         writes: builtins.list[Write] = []
+        try:
+            items = iter(items)
+        except TypeError:
+            raise InvalidInputError(
+                f"items is {type(items).__name__}, no list of NewMemory; nothing was stored."
+            ) from None
         for number, item in enumerate(items):
             if not isinstance(item, NewMemory):
                 raise InvalidInputError(f"item {number} is {type(item).__name__}, not NewMemory; nothing was stored.")
@@ -481,13 +489,13 @@ class MemoryStore:
     ) -> SearchResult:
         """Return the `k` memories that answer `query` best, each with its explanation.
 
-        The query is plain text, never syntax; one without any word gives an empty answer that says so. Each signal
-        offers its best `depth` (at least `k`) of the memories that pass the filters; all of them get their exact
-        score from every signal. What only a vector speaks for is a candidate from `floor` on, a share of its space's
-        scale (see `Preset`), None for no bound; the default is low, since a synonym scores low. `namespace=None`
-        searches all; `after` includes its instant, `before` does not; `tags` must all be there. `where` maps a metadata
-        path (names joined by dots) to a value, or to `$eq`, `$ne`, `$in`, `$gt`, `$gte`, `$lt`, `$lte` or `$exists`;
-        values are compared with their type.
+        The query is plain text, never syntax, and read up to its first 100,000 characters; one without any word gives
+        an empty answer that says so. Each signal offers its best `depth` (at least `k`) of the memories that pass the
+        filters; all of them get their exact score from every signal. What only a vector speaks for is a candidate from
+        `floor` on, a share of its space's scale (see `Preset`), None for no bound; the default is low, since a synonym
+        scores low. `namespace=None` searches all; `after` includes its instant, `before` does not; `tags` must all be
+        there. `where` maps a metadata path (names joined by dots) to a value, or to `$eq`, `$ne`, `$in`, `$gt`, `$gte`,
+        `$lt`, `$lte` or `$exists`; values are compared with their type.
 
         `weights` (or a `profile`: default, technical, conceptual, people, or one of `profiles`) are shares of the
         signals that take part; a mapping keeps the profile of what it leaves out, and a signal of weight 0 takes no
@@ -709,7 +717,7 @@ class MemoryStore:
             raise InvalidInputError(f"query is {type(query).__name__}, not str.")
         with self._database.read() as conn:
             staleness.agree(conn, self._analyser)
-            words = self._analyser.query(_UNSTORABLE.sub(" ", query))
+            words = self._analyser.query(_UNSTORABLE.sub(" ", query[: checks.LONGEST_QUERY]))
             wanted = keyword.ask(conn, words, self._ranking, "").terms
             numbers = keyword.numbers(conn, wanted)
         if len(numbers) < len(wanted) and not self._database.read_only:
@@ -871,6 +879,14 @@ class MemoryStore:
     def _spaces(self) -> builtins.list[StoredSpace]:
         with self._database.read() as conn:
             return semantic.spaces(conn)
+
+    def _note_recogniser(self) -> None:
+        """Note in the file that a recogniser names entities in it, so that no check takes its names for damage."""
+        with self._database.read() as conn:
+            noted = entities.was_recognised(conn)
+        if not noted and not self._database.read_only:
+            with self._database.write() as conn:
+                entities.note_recogniser(conn)
 
 
 def _redaction(redact: Any) -> Redaction | None:

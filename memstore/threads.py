@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from memstore.database import all_rows
+from memstore.database import all_rows, as_stored
 
 # As far as the turns of a conversation speak of one thing; with three each way hit@10 on judged conversations fell.
 REACH = 2
@@ -78,7 +78,8 @@ def turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> dict[int, T
     What has expired is passed over.
     """
     rows = _turns(conn, ids, moment)
-    wanted = {row[0]: {int(other) for other in row[-1].split(" ") if other} for row in rows}
+    with as_stored("the cache of analysed texts"):
+        wanted = {row[0]: {int(other) for other in row[-1].split(" ") if other} for row in rows}
     others = set().union(*wanted.values()) - wanted.keys()
     # In the order of their threads, so that the turns beside each are those next to it.
     rows = sorted([*rows, *_turns(conn, others, moment)], key=lambda row: (row[1], row[2], row[3], row[0]))

@@ -31,6 +31,10 @@ def import_jsonl(
     """Store what lines of JSON hold, known terms and profiles first; all are checked before any of it is written."""
     if isinstance(lines, str):
         raise InvalidInputError("lines is one text; give its lines, such as an open file or text.splitlines().")
+    try:
+        lines = iter(lines)
+    except TypeError:
+        raise InvalidInputError(f"lines is {type(lines).__name__}; give the lines of a text.") from None
     writes: list[Write] = []
     known: list[Term] = []
     saved: list[Profile] = []

@@ -13,7 +13,7 @@ from memstore.analysis import Analyser, stamp
 from memstore.checks import decoded, now
 from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
-from memstore.errors import MemstoreError, SecretWarning
+from memstore.errors import DamagedStoreError, MemstoreError, SecretWarning
 from memstore.filling import Filler
 from memstore.lexicon import Lexicon
 from memstore.making import MadeOf, Span
@@ -113,7 +113,7 @@ class Writer:
     def delete(self, ids: Sequence[int], *, secure: bool = False) -> int:
         """Take memories out of every table; return how many there were. `secure` overwrites them there."""
         with self._deleting(secure) as conn:
-            there = [memory_id for memory_id in dict.fromkeys(ids) if memories.get(conn, memory_id) is not None]
+            there = [memory_id for memory_id in dict.fromkeys(ids) if memories.is_there(conn, memory_id)]
             stale = _Stale()
             for memory_id in there:
                 self._remove(conn, memory_id, stale)
@@ -136,7 +136,7 @@ class Writer:
                     row = memories.get(conn, memory_id)
                     if row is not None:
                         read[memory_id] = row, self._prepare(row, known)
-                except (TypeError, ValueError):
+                except (DamagedStoreError, TypeError, ValueError):
                     damaged.append(memory_id)
         done = 0
         words = _NewWords()
@@ -153,7 +153,9 @@ class Writer:
                     ready = self._prepare(row, learnt)
                 words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
                 keyword.index(conn, memory_id, ready.terms, ready.languages, stamp(ready.spoken))
-                names = ready.found if self._recogniser is not None else entities.joined(conn, memory_id, ready.found)
+                names = ready.found
+                if self._recogniser is None and entities.was_recognised(conn):
+                    names = entities.joined(conn, memory_id, names)
                 entities.index(conn, memory_id, names, entities.given(conn, memory_id))
                 stale.changed(conn, row)
                 done += 1

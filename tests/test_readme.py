@@ -26,7 +26,7 @@ def test_the_library_tour_runs_and_prints_what_it_says(tmp_path, monkeypatch, ca
     for snippet in blocks("python"):
         exec(compile(snippet, "README.md", "exec"), names)
         printed.append(capsys.readouterr().out)
-    assert len(printed) == 12
+    assert len(printed) == 14
     # A cosine differs in its last digits from one processor to another.
     number = r"-?\d+\.\d+"
     said, told = (re.split(number, text) for text in (printed[0], blocks("text")[0]))

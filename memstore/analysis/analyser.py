@@ -140,7 +140,8 @@ class Analyser:
         spoken = self.languages
         stopped = stop_words(languages)
         read = [(list(compounds(piece)), list(words(piece))) for piece in composed(text)]
-        spellings = stemmable(word for _, found in read for word in found if term(word) not in stopped)
+        distinct = {word for _, parts in read for word in parts}
+        spellings = stemmable(word for word in distinct if term(word) not in stopped)
         known = self._lookup(spellings, spoken)
         which = tuple(spoken.index(language) for language in languages if language in spoken)
         variants: dict[str, list[str]] = {}

@@ -46,6 +46,8 @@ _PLURAL = regex.compile(
 _NO_PLURALS = "aliás após apos atlas atrás caos deus detrás dios gás interés interes jamás seis zeus"
 _SINGULAR = frozenset(_NO_PLURALS.split())
 _SPANISH_Z = regex.compile(r"(?<=[aeiou])z$")
+# What has no Latin letter has no ending that is known here: asking would only take time, most of it in Chinese.
+_LATIN = regex.compile(r"\p{Latin}")
 
 
 def snowball(language: str, word: str) -> str:
@@ -80,6 +82,8 @@ def stem(language: str, word: str) -> str:
 
 def stems(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the stem of a word in each of some languages."""
+    if not _LATIN.search(word):
+        return (word.lower(),) * len(languages)
     return tuple(stem(language, word) for language in languages)
 
 

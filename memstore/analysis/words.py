@@ -17,9 +17,11 @@ _SEPARATORS = r"\s\p{C}()\[\]{}<>\"`|;!*^…—–―•·«»“”„‟¿¡�
 _PIECE = regex.compile(rf"(?:[^{_SEPARATORS}]|[\u200c\u200d])+")
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _UNSPACED_RUN = regex.compile(rf"[{_UNSPACED}ー々]+")
+_SPACED = rf"[\p{{L}}\p{{M}}\p{{N}}--{_UNSPACED}]"
+# Runs of one set: a choice at each character would fill the memory on a run of millions of letters.
 _WORD = regex.compile(
-    rf"(?P<unspaced>[{_UNSPACED}ー々][{_UNSPACED}ー々\p{{M}}]*)"
-    rf"|(?P<word>(?:(?![{_UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}])(?:(?![{_UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]|[\u200c\u200d](?=\p{{L}}))*)"
+    rf"(?V1)(?P<unspaced>[{_UNSPACED}ー々][{_UNSPACED}ー々\p{{M}}]*+)"
+    rf"|(?P<word>{_SPACED}++(?:[\u200c\u200d](?=\p{{L}}){_SPACED}*+)*+)"
     r"|(?P<emoji>\p{Extended_Pictographic}[\p{M}\p{EMod}]*(?:\u200d\p{Extended_Pictographic}[\p{M}\p{EMod}]*)*|\p{RI}\p{RI})"
 )
 _HUMP = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")

@@ -13,10 +13,13 @@ from memstore.errors import (
     NotAStoreError,
     ReadOnlyError,
     StorageError,
+    first_line,
 )
 
 # How long a transaction waits for a lock that others hold.
 BUSY_SECONDS = 15.0
+# What Python raises when a value is not of the kind or form that was stored.
+UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 # What a disk answers that can't hold a write-ahead log: no memory that processes share, or no locks in it.
 JOURNAL_REFUSED = (apsw.IOError, apsw.ProtocolError, apsw.CantOpenError)
 _LOCKS = {
@@ -39,7 +42,7 @@ def translated(path: Path) -> Iterator[None]:
     except apsw.Error as error:
         raise _said(path, error) from error
     except UnicodeDecodeError as error:
-        raise _damaged(path, "a text in it is no text") from error
+        raise damaged(path, "a text in it is no text") from error
 
 
 def _said(path: Path, error: apsw.Error) -> MemstoreError:
@@ -56,8 +59,10 @@ def _said(path: Path, error: apsw.Error) -> MemstoreError:
                 f"{path} is not a memstore file (it does not begin like SQLite), or it is encrypted and needs its key;"
                 " it was left as it is."
             )
-        case apsw.CorruptError() | apsw.FormatError():
-            return _damaged(path, str(error))
+        case apsw.CorruptError() | apsw.FormatError() | apsw.SQLError() | apsw.MismatchError():
+            # The statements are ours, and what they are given is checked before: where SQLite finds no such table or
+            # column, or a text that is no JSON, the file is not as it was written.
+            return damaged(path, str(error))
         case apsw.ReadOnlyError():
             return ReadOnlyError(f"{name} can't be changed: it is read-only; check the disk and the permissions.")
         case apsw.FullError():
@@ -87,11 +92,26 @@ def _said(path: Path, error: apsw.Error) -> MemstoreError:
             return StorageError(f"{name}: SQLite refused ({error}); run memstore doctor --db {name}.")
 
 
-def _damaged(path: Path, how: str) -> DamagedStoreError:
+def damaged(path: Path, how: str) -> DamagedStoreError:
+    """Return what is said of a file that holds what was never written."""
     return DamagedStoreError(
         f"{path} is damaged ({how}); memstore doctor --db {path.name} says where, memstore salvage {path.name} DEST"
         " saves what can be read, or restore a backup of it."
     )
+
+
+@contextmanager
+def as_stored(what: str) -> Iterator[None]:
+    """Take what is read inside for what was written: where it can't be, raise `DamagedStoreError` naming `what`."""
+    try:
+        yield
+    except MemstoreError:
+        raise
+    except UNREADABLE as error:
+        raise DamagedStoreError(
+            f"{what} is damaged ({first_line(error)}); memstore doctor says what else is, memstore salvage saves what"
+            " can be read, or restore a backup of the file."
+        ) from error
 
 
 def _disk(name: str, error: apsw.Error) -> StorageError:

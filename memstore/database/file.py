@@ -1,20 +1,21 @@
 """One open file: transactions on it, and what is done with it as a whole."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
 from memstore.database.connections import Connections
-from memstore.database.faults import translated
+from memstore.database.faults import UNREADABLE, damaged, translated
 from memstore.database.keys import Key, secret, unreadable
 from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
-from memstore.errors import NotAStoreError, ReadOnlyError, StorageError
+from memstore.database.statements import one_value
+from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
 
 
 class Database:
@@ -86,8 +87,11 @@ class Database:
             connection.execute("BEGIN")
             try:
                 yield connection
-            finally:
+            except BaseException as error:
                 _roll_back(connection, process)
+                self._judge(connection, error)
+                raise
+            _roll_back(connection, process)
 
     def require_writable(self) -> None:
         """Raise `ReadOnlyError` where nothing can be changed, before any work is done for a change."""
@@ -109,32 +113,57 @@ class Database:
                         " can finish; nothing was written here."
                     )
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 _roll_back(connection, process)
+                self._judge(connection, error)
                 raise
+
+    def _judge(self, connection: apsw.Connection, error: BaseException) -> None:
+        """Raise `DamagedStoreError` in place of an error that no sound file would have led to."""
+        if not isinstance(error, UNREADABLE) or isinstance(error, MemstoreError | UnicodeError):
+            return
+        found = connection.pragma("quick_check", 1)
+        if found != "ok":
+            raise damaged(self.path, found) from error
 
     def size(self) -> int:
         """Return the bytes of the file and of the log beside it."""
         parts = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
-    def copy(self, path: str | os.PathLike[str]) -> Path:
+    def copy(self, path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Path:
         """Write the store as it is now to a new file, readable by its owner alone, and return its path.
 
-        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by, and under
-        the same key. Raises `StorageError` when the path exists, `NotAStoreError` when no file can be made there.
+        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by, under the
+        same key and in one read transaction: what others write meanwhile does not make it begin again. `progress` is
+        called with the pages done and those there are. Raises `StorageError` when the path exists or can't be written,
+        `NotAStoreError` when no file can be made there.
         """
         target = checked_path(path)
         if os.path.lexists(target):
             raise StorageError(f"{target} exists already; name a new file.")
         create_private(target)
         try:
-            with translated(self.path), self._connections.using() as connection:
-                self._opener.copy_to(target, connection)
+            with self.read() as connection:
+                # A transaction has its state of the file only once it has read something.
+                one_value(connection, "SELECT count(*) FROM sqlite_schema")
+                self._opener.copy_to(target, connection, progress)
         except BaseException:
             target.unlink(missing_ok=True)
             raise
         return target
+
+    @contextmanager
+    def reading_copy(self, path: Path) -> Iterator[apsw.Connection]:
+        """A connection that only reads a copy of this file, which has the same key, and leaves nothing beside it."""
+        with translated(path):
+            connection = self._opener.plain(
+                f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            )
+            try:
+                yield connection
+            finally:
+                connection.close()
 
     def opened_beside(self, path: Path, *, read_only: bool = False) -> "Database":
         """Open a copy of this file, which has the same key."""

@@ -158,8 +158,8 @@ def _marked(text: str) -> Iterator[tuple[int, int, Entity]]:
         name = f"{sign.upper()} {amount}" if not sign[0].isalpha() or "$" in sign else f"{amount} {sign}"
         yield *match.span(), Entity(name=name, kind="money")
     for piece, start in pieces(text):
-        kind = _kind(piece)
-        if kind is not None and len(piece) <= LONGEST_NAME:
+        # A megabyte without a blank would be read again from each of its marks.
+        if len(piece) <= LONGEST_NAME and (kind := _kind(piece)) is not None:
             yield start, start + len(piece), Entity(name=piece, kind=kind)
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,10 @@ _NAMES = frozenset({"name", "person"})
 # So much of the weight of entities is a name worth; examples/fusion.py measures it.
 NAME_CONFIDENCE = 0.4
 _AMONG = " WHERE key IN (SELECT value FROM json_each(?))"
-# A query is a question or a pasted page; entities past its first two thousand words are not looked up.
+# A query is a question or a pasted page; entities past its first two thousand words are not looked up, nor what comes
+# so late in a script that is written without spaces.
 _MOST_QUERY_PIECES = 2_000
+_LONGEST_HEAD = 12_000
 # A mention counts unless it is in doubt and nothing else says that there is such an entity.
 COUNTS = (
     "(l.doubtful = 0 OR EXISTS"
@@ -79,6 +81,14 @@ def remove(conn: apsw.Connection, memory_id: int) -> None:
     _forget_unmentioned(conn, _unlink(conn, memory_id))
 
 
+def rename(conn: apsw.Connection, names: Mapping[str, tuple[str, str]]) -> None:
+    """Give entities that are there, by their keys, the name and kind that they had in another file."""
+    conn.executemany(
+        "UPDATE entities SET name = ?, kind = ? WHERE key = ?",
+        [(*named, spelling) for spelling, named in names.items()],
+    )
+
+
 def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
     """Return the entities of a memory that came from the caller."""
     rows = all_rows(
@@ -112,6 +122,7 @@ def joined(conn: apsw.Connection, memory_id: int, found: Mentions) -> Mentions:
 def of_query(conn: apsw.Connection, text: str, recogniser: Recogniser | None = None) -> tuple[QueryEntity, ...]:
     """Return the entities of a query that the store knows: found in it, or named in it however they are spelt."""
     text = unicodedata.normalize("NFC", text)
+    text = text[:_LONGEST_HEAD]
     head = text[: max((start + len(piece) for piece, start in _first(pieces(text), _MOST_QUERY_PIECES)), default=0)]
     spelt = set(grams(head, _LONGEST_GRAM))
     written = find(head, known_terms(conn, spelt), recogniser).sure
@@ -258,6 +269,16 @@ def named(conn: apsw.Connection, name: str) -> Entity | None:
 def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as the user knows them: a spelling of a known term gives the term's name."""
     return tuple(dict.fromkeys(one.name for one in _given(conn, names)))
+
+
+def note_recogniser(conn: apsw.Connection) -> None:
+    """Note that a recogniser of the caller's own finds names in this file: without it they are not found again."""
+    conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('recogniser', 'used')")
+
+
+def was_recognised(conn: apsw.Connection) -> bool:
+    """Say whether a recogniser of the caller's own has found names in this file."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'recogniser')"))
 
 
 def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
