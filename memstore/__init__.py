@@ -1,99 +1,33 @@
 """A single-file SQLite memory store: keywords, vectors and entities, fused and explained."""
 
-from memstore.analysis import Analysis, analyze
-from memstore.embedding import Embedder, OpenAIEmbedder, from_function
-from memstore.entities import Recogniser
-from memstore.errors import (
-    BusyError,
-    DamagedStoreError,
-    EmbedderError,
-    EncryptionError,
-    InvalidInputError,
-    MemstoreError,
-    NewerSchemaError,
-    NotAStoreError,
-    NotFoundError,
-    ReadOnlyError,
-    RerankerError,
-    SecretWarning,
-    SignalUnavailableError,
-    StorageError,
-)
-from memstore.ranking import BM25, TFIDF
-from memstore.records import (
-    RECALL,
-    SEARCH,
-    Ageing,
-    Answers,
-    Comparison,
-    Context,
-    ContextItem,
-    Entity,
-    Filled,
-    Hit,
-    ImportReport,
-    Memory,
-    NewMemory,
-    Passage,
-    Preset,
-    SearchResult,
-    SignalScore,
-    Space,
-    SparseVector,
-    Stats,
-    Term,
-    Weights,
-)
-from memstore.rerank import Reranker
-from memstore.store import MemoryStore
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BM25",
-    "RECALL",
-    "SEARCH",
-    "TFIDF",
-    "Ageing",
-    "Analysis",
-    "Answers",
-    "BusyError",
-    "Comparison",
-    "Context",
-    "ContextItem",
-    "DamagedStoreError",
-    "Embedder",
-    "EmbedderError",
-    "EncryptionError",
-    "Entity",
-    "Filled",
-    "Hit",
-    "ImportReport",
-    "InvalidInputError",
-    "Memory",
-    "MemoryStore",
-    "MemstoreError",
-    "NewMemory",
-    "NewerSchemaError",
-    "NotAStoreError",
-    "NotFoundError",
-    "OpenAIEmbedder",
-    "Passage",
-    "Preset",
-    "ReadOnlyError",
-    "Recogniser",
-    "Reranker",
-    "RerankerError",
-    "SearchResult",
-    "SecretWarning",
-    "SignalScore",
-    "SignalUnavailableError",
-    "Space",
-    "SparseVector",
-    "Stats",
-    "StorageError",
-    "Term",
-    "Weights",
-    "analyze",
-    "from_function",
-]
+if TYPE_CHECKING:
+    from memstore.face import *  # noqa: F403
+    from memstore.face import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name or a module; what stands behind the names is imported when the first one is asked for.
+
+    What needs none of them, such as the start of a server, does not wait for that.
+    """
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'memstore' has no attribute {name!r}")
+    if find_spec(f"memstore.{name}") is not None:
+        return import_module(f"memstore.{name}")
+    face = import_module("memstore.face")
+    try:
+        found = getattr(face, name)
+    except AttributeError:
+        raise AttributeError(f"module 'memstore' has no attribute {name!r}") from None
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("memstore.face").__all__})

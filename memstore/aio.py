@@ -129,6 +129,7 @@ class Spaces(_Part[spaces.Spaces]):
 
     list = _awaited(spaces.Spaces.list)
     describe = _awaited(spaces.Spaces.describe)
+    load = _awaited(spaces.Spaces.load)
     add = _awaited(spaces.Spaces.add)
     fill = _awaited(spaces.Spaces.fill)
     estimate = _awaited(spaces.Spaces.estimate)
@@ -158,13 +159,20 @@ class Profiles(_Part[profiles.Profiles]):
 class Maintenance(_Part[maintenance.Maintenance]):
     """The care of the file; see `memstore.maintenance.Maintenance`."""
 
+    doctor = _awaited(maintenance.Maintenance.doctor)
+    repair = _awaited(maintenance.Maintenance.repair)
+    reindex = _awaited(maintenance.Maintenance.reindex)
+    purge = _awaited(maintenance.Maintenance.purge)
+    backup = _awaited(maintenance.Maintenance.backup)
+
 
 class MemoryStore(_Part[store.MemoryStore]):
     """A `memstore.MemoryStore` whose methods are awaited, with the same arguments and answers, and the same errors.
 
     Nothing of it runs in the event loop: each call runs in one of `workers` threads of the store's own, in the order
-    made where more wait than can run. The file is opened by `async with`, else by the first call, which then raises
-    what opening raises. Tasks of several event loops may share one store.
+    made where more wait than can run. (The first to import a library, a model's or the stemmers', holds up all threads
+    of a Python for moments, as imports do.) The file is opened by `async with`, else by the first call, which then
+    raises what opening raises. Tasks of several event loops may share one store.
 
     A task that is cancelled while it awaits a call is cancelled at once; a call that has begun runs on to its end all
     the same, so that a write is stored whole, and one that still waits for a thread is not made. Leaving the
@@ -226,6 +234,7 @@ class MemoryStore(_Part[store.MemoryStore]):
     sparse_query = _awaited(store.MemoryStore.sparse_query)
     stats = _awaited(store.MemoryStore.stats)
     export = _awaited(store.MemoryStore.export)
+    export_markdown = _awaited(store.MemoryStore.export_markdown)
     import_jsonl = _awaited(store.MemoryStore.import_jsonl)
     import_markdown = _awaited(store.MemoryStore.import_markdown)
     import_text = _awaited(store.MemoryStore.import_text)

@@ -179,7 +179,7 @@ def position(value: Any) -> float | None:
         found = math.inf
     if not math.isfinite(found):
         raise InvalidInputError("position is not finite; give a number that a float can hold.")
-    # SQLite keeps no negative zero, and the hash of the row would be that of another.
+    # SQLite has no -0.0, and the hash of the row is made before it is stored.
     return found + 0.0
 
 

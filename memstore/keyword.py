@@ -50,24 +50,26 @@ class Asked:
 Completing: TypeAlias = Callable[[Sequence[int]], dict[int, float]]
 
 
+def noted(terms: Sequence[str], languages: Sequence[str]) -> tuple[str, int, str, str]:
+    """Return what `analysed` holds of a memory's terms: languages, length, distinct terms and counts."""
+    counts = Counter(terms).most_common()
+    return (
+        " ".join(languages),
+        len(terms),
+        " ".join([one for one, _ in counts]),
+        " ".join([str(count) for _, count in counts if count > 1]),
+    )
+
+
 def index(conn: apsw.Connection, memory_id: int, terms: Sequence[str], languages: Sequence[str], made: str) -> None:
     """Note a memory's terms, in place of those it had; `write_row` puts them into the index.
 
     `made` names the analysis that made them (`analysis.stamp`).
     """
-    counts = Counter(terms).most_common()
-    values = (
-        memory_id,
-        " ".join(languages),
-        len(terms),
-        " ".join([one for one, _ in counts]),
-        " ".join([str(count) for _, count in counts if count > 1]),
-        made,
-    )
     conn.execute(
         "INSERT INTO analysed (memory_id, languages, length, terms, counts, analyser) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
         " ON CONFLICT (memory_id) DO UPDATE SET languages = ?2, length = ?3, terms = ?4, counts = ?5, analyser = ?6",
-        values,
+        (memory_id, *noted(terms, languages), made),
     )
 
 
@@ -279,6 +281,11 @@ def numbers(conn: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
 def number(conn: apsw.Connection, terms: Iterable[str]) -> None:
     """Give a number to each term that has none."""
     conn.executemany("INSERT OR IGNORE INTO vocabulary (term) VALUES (?)", [(term,) for term in terms])
+
+
+def restore_numbers(conn: apsw.Connection, terms: Mapping[int, str]) -> None:
+    """Give terms the numbers that they had in another file; one that has a number keeps it."""
+    conn.executemany("INSERT OR IGNORE INTO vocabulary (id, term) VALUES (?, ?)", terms.items())
 
 
 def all_of(wanted: Sequence[Sequence[str]]) -> str:

@@ -91,6 +91,10 @@ class Lexicon:
             words.kept = set()
         words.kept.update(spellings)
 
+    def forget(self) -> None:
+        """Know only what the file says again, once that was mended."""
+        self._words = _Words(made="")
+
     @staticmethod
     def forget_earlier(conn: apsw.Connection, made: str) -> None:
         """Take out what analyses earlier than this one said of words: no memory has them any more."""

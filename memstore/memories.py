@@ -116,6 +116,16 @@ def content_hash(namespace: str, author: str | None, thread: str | None, text: s
     return checks.digest(json.dumps([namespace, author, thread, checks.normalised(text)], ensure_ascii=False).encode())
 
 
+def row_of(fields: Mapping[str, Any], tags: Iterable[str]) -> Row:
+    """Return the row that holds some values by their columns, whatever they are; what is left out is None."""
+    values = {name: fields.get(name) for name in _NAMES}
+    # SQLite keeps a whole number in the place of an equal float, and has no type for yes and no.
+    if isinstance(values["position"], int):
+        values["position"] = float(values["position"])
+    values["pinned"] = bool(values["pinned"])
+    return Row(**values, tags=tuple(sorted(tags)))  # type: ignore[arg-type]
+
+
 def get(conn: apsw.Connection, memory_id: int) -> Row | None:
     """Return the row of an id, expired or not; raise `DamagedStoreError` where it can't have been written."""
     # SQLite's ids end at 64 bits: one beyond is no memory's.
@@ -138,6 +148,16 @@ def rows(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Row]:
         (json.dumps(sorted(ids)),),
     )
     return {fields[0]: _as_row(fields, tags) for *fields, tags in found}
+
+
+def hashes(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, tuple[bytes, bytes]]:
+    """Return the content hash and the row hash of memories as they are stored."""
+    found = all_rows(
+        conn,
+        "SELECT m.id, m.content_hash, m.row_hash FROM json_each(?) j JOIN memories m ON m.id = j.value",
+        (json.dumps(sorted(ids)),),
+    )
+    return {memory_id: (content, row) for memory_id, content, row in found}
 
 
 def changed(conn: apsw.Connection, known: Mapping[int, datetime]) -> set[int]:
@@ -231,7 +251,9 @@ def write(conn: apsw.Connection, row: Row) -> Row:
 
 def next_id(conn: apsw.Connection, above: int = 0) -> int:
     """Return an id that no memory has had, above a given one."""
-    found = int(max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, above)) + 1
+    # Were the sequence damaged, an id that a memory has would have that one overwritten.
+    last = one_value(conn, "SELECT max(id) FROM memories") or 0
+    found = int(max(one_value(conn, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'") or 0, last, above)) + 1
     if found > checks.LARGEST_INTEGER:
         raise StorageError(
             f"every id up to {checks.LARGEST_INTEGER:,} was given; export the memories and import them into a new file."

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from pathlib import PurePath
 from typing import Any
 
 from memstore import checks
@@ -215,7 +216,7 @@ def context(found: Context) -> dict[str, Any]:
 
 
 def record(value: Any) -> Any:
-    """Return a record as JSON holds it: times as ISO 8601, tuples as lists."""
+    """Return a record as JSON holds it: times as ISO 8601, tuples as lists, paths as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = {field.name: record(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {name: one for name, one in shown.items() if one is not None or name not in _ONLY_WHEN_KNOWN}
@@ -223,6 +224,8 @@ def record(value: Any) -> Any:
         return {str(name): record(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [record(one) for one in value]
+    if isinstance(value, PurePath):
+        return str(value)
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 

@@ -97,11 +97,6 @@ def unreadable(space: StoredSpace, why: object) -> str:
     return f"the vectors of {space.name} are damaged ({why}); memstore doctor says what is wrong"
 
 
-def declaration(space: StoredSpace) -> str:
-    """Return the statement that makes a space's table of vectors, as the file keeps it."""
-    return f"CREATE VIRTUAL TABLE {space.table} USING vec0 (embedding FLOAT[{space.dimensions}] DISTANCE_METRIC=cosine)"
-
-
 def add_space(
     conn: apsw.Connection,
     *,
@@ -130,8 +125,19 @@ def add_space(
             *(background.tobytes(), " ".join(languages), state),
         ),
     )
-    conn.execute(declaration(spaces(conn)[-1]))
-    return spaces(conn)[-1]
+    made = spaces(conn)[-1]
+    make_table(conn, made)
+    return made
+
+
+def declaration(space: StoredSpace) -> str:
+    """Return the statement that makes a space's table of vectors, as the file keeps it."""
+    return f"CREATE VIRTUAL TABLE {space.table} USING vec0 (embedding FLOAT[{space.dimensions}] DISTANCE_METRIC=cosine)"
+
+
+def make_table(conn: apsw.Connection, space: StoredSpace) -> None:
+    """Make the table of a space's vectors, empty."""
+    conn.execute(declaration(space))
 
 
 def drop_space(conn: apsw.Connection, space: StoredSpace) -> None:
@@ -269,6 +275,20 @@ def by_passage(conn: apsw.Connection, space: StoredSpace, memory_ids: Iterable[i
     return {passage_id: np.frombuffer(vector, dtype=np.float32) for passage_id, vector in rows}
 
 
+def left_behind(conn: apsw.Connection, text: str) -> int | None:
+    """Return a passage that is gone, and whose vectors of the same text are still noted; None where there is none."""
+    for space in spaces(conn):
+        found = one_value(
+            conn,
+            "SELECT passage_id FROM passage_vectors v WHERE embedder_id = ? AND text_hash = ? AND pieces = 0"
+            " AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.id = v.passage_id) LIMIT 1",
+            (space.id, digest(text.encode())),
+        )
+        if found is not None:
+            return int(found)
+    return None
+
+
 def references(conn: apsw.Connection, space: StoredSpace) -> Vector:
     """Return the vectors of the reference sentences as the space's model gave them, float32 (n, dimensions)."""
     stored = one_value(conn, "SELECT background FROM embedders WHERE id = ?", (space.id,)) or b""
@@ -366,6 +386,12 @@ def disagreement(conn: apsw.Connection, space: StoredSpace, may_wait: int = 0) -
     if pending > may_wait:
         return f"{pending} of its passages wait for a vector"
     return "" if held == vectors else f"it holds {held} vectors where {vectors} are noted"
+
+
+def drop_vectors(conn: apsw.Connection, space: StoredSpace, passage_ids: Iterable[int]) -> None:
+    """Take the vectors of passages, and the notes of them, out of a space: the passages wait again."""
+    for passage_id in passage_ids:
+        _drop(conn, space, passage_id)
 
 
 def _drop(conn: apsw.Connection, space: StoredSpace, passage_id: int) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -41,6 +41,27 @@ class Spaces:
             spaces = semantic.spaces(conn)
             emptied = not spaces and semantic.had_any(conn)
         return self._serving.unavailable() or NO_SPACE if emptied else self._serving.describe(spaces)
+
+    def load(self) -> Mapping[str, str]:
+        """Load the models that searches ask, however long that takes; say of each that can't be had what is wrong.
+
+        It is by the name of its space; in a file that never had one it is the store's own model, by its own name. No
+        call need wait for it: a search that comes before takes the words and names.
+        """
+        with self._database.read() as conn:
+            spaces, had_any = semantic.spaces(conn), semantic.had_any(conn)
+        problems: dict[str, str] = {}
+        for space in spaces:
+            try:
+                self._serving.model(space, None, patient=True)
+            except EmbedderError as error:
+                problems[space.name] = str(error)
+        if not spaces and not had_any and (name := self._serving.waited_for()):
+            try:
+                self._serving.first().opened()
+            except EmbedderError as error:
+                problems[name] = str(error)
+        return problems
 
     def counting(self, name: str) -> tuple[str, Callable[[str], int]] | None:
         """Return a model's own name and its count of a passage's tokens, with what it puts round it.

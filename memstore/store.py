@@ -151,6 +151,8 @@ class MemoryStore:
         try:
             lexicon = Lexicon(self._database)
             agreed = staleness.agreed(self._database, wanted)
+            if recogniser is not None:
+                self._note_recogniser()
             self._analyser = Analyser(agreed, lexicon.lookup, lexicon.respell)
             serving = Serving(self._database, embedder, checks.seconds("model_wait", model_wait))
             second = second_stage(reranker, lambda: serving.token_reader(self._spaces()))
@@ -877,6 +879,14 @@ class MemoryStore:
     def _spaces(self) -> builtins.list[StoredSpace]:
         with self._database.read() as conn:
             return semantic.spaces(conn)
+
+    def _note_recogniser(self) -> None:
+        """Note in the file that a recogniser names entities in it, so that no check takes its names for damage."""
+        with self._database.read() as conn:
+            noted = entities.was_recognised(conn)
+        if not noted and not self._database.read_only:
+            with self._database.write() as conn:
+                entities.note_recogniser(conn)
 
 
 def _redaction(redact: Any) -> Redaction | None:

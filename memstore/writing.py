@@ -153,7 +153,9 @@ class Writer:
                     ready = self._prepare(row, learnt)
                 words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
                 keyword.index(conn, memory_id, ready.terms, ready.languages, stamp(ready.spoken))
-                names = ready.found if self._recogniser is not None else entities.joined(conn, memory_id, ready.found)
+                names = ready.found
+                if self._recogniser is None and entities.was_recognised(conn):
+                    names = entities.joined(conn, memory_id, names)
                 entities.index(conn, memory_id, names, entities.given(conn, memory_id))
                 stale.changed(conn, row)
                 done += 1

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 from conftest import FakeEmbedder
 
-from memstore import MemoryStore, NewMemory
+from memstore import MemoryStore, NewMemory, salvage
 from memstore.cli.commands import cli
 from memstore.database import Database
-from memstore.errors import EncryptionError, InvalidInputError, NotAStoreError
+from memstore.errors import DamagedStoreError, EncryptionError, InvalidInputError, NotAStoreError
 
 ENCRYPTS = hasattr(apsw, "mc_version")
 encrypting = pytest.mark.skipif(
@@ -311,3 +311,42 @@ def test_the_command_line_takes_the_key_from_a_file(path, tmp_path, end):
         assert f"others can read the key file {key_file} (mode 0644); chmod 600 it." in done.stderr
         done = run.invoke(cli, ["stats", *place, "--quiet", "--key-file", str(key_file)])
         assert (done.exit_code, done.stderr) == (0, "")
+
+
+@encrypting
+def test_a_backup_and_a_salvage_are_encrypted_too(path, tmp_path):
+    """A backup has the key of its file; a damaged file is salvaged with its key, and never without."""
+    with MemoryStore(path, embedder=FakeEmbedder(), key=KEY) as store:
+        store.add_many([NewMemory(text=f"the {WORD} coat {n} " + "w" * 900, tags=["clothes"]) for n in range(60)])
+        made = store.maintenance.backup(tmp_path / "backup.db")
+        assert (made.memories, made.vectors, made.damaged) == (60, len(vectors(store._database)), 0)
+    whole = salvage(path, tmp_path / "whole.db", key=KEY)
+    assert (whole.complete, whole.memories, whole.pending) == (True, 60, 0)
+    content = bytearray(path.read_bytes())
+    for page in range(30, len(content) // 4096, 7):
+        content[page * 4096 : (page + 1) * 4096] = os.urandom(4096)
+    (tmp_path / "damaged.db").write_bytes(content)
+    found = salvage(tmp_path / "damaged.db", tmp_path / "saved.db", key=KEY)
+    assert 0 < found.memories < 60
+    assert not found.complete
+    assert not found.unverified
+    for name in ("backup.db", "whole.db", "saved.db"):
+        assert WORD.encode() not in bytes_beside(tmp_path / name)
+        with MemoryStore(tmp_path / name, embedder=FakeEmbedder(), key=KEY, read_only=True) as store:
+            assert store.search(WORD, k=1)[0].memory.text.startswith(f"the {WORD} coat")
+    for key in (None, "another"):
+        with pytest.raises(DamagedStoreError, match="no memory can be read"):
+            salvage(path, tmp_path / "none.db", key=key)
+    MemoryStore(tmp_path / "plain.db", embedder="none").close()
+    with pytest.raises(EncryptionError, match="is not encrypted"):
+        salvage(tmp_path / "plain.db", tmp_path / "none.db", key=KEY)
+    assert not (tmp_path / "none.db").exists()
+
+
+@plain
+def test_a_salvage_with_a_key_needs_the_encrypting_driver(path, tmp_path):
+    """A key that this driver has no use for is refused before anything is read or made."""
+    path.write_bytes(os.urandom(8192))
+    with pytest.raises(EncryptionError, match="can't encrypt"):
+        salvage(path, tmp_path / "saved.db", key=KEY)
+    assert [one.name for one in path.parent.iterdir()] == [path.name]

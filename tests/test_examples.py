@@ -246,3 +246,18 @@ def test_reranking_says_what_it_gains_and_costs(tmp_path, minilm):
 def test_reranking_says_when_the_sets_are_absent(tmp_path):
     """Without a set the example skips with a message."""
     assert "skipped" in run("rerank.py", str(tmp_path), "nothing", cwd=tmp_path).stderr
+
+
+def test_concurrency_shows_that_nothing_is_lost(tmp_path):
+    """Processes, racers and threads lose no memory, and the gaps of an event loop are shown with and without aio."""
+    few = "--writers 2 --readers 1 --adds 5 --reads 9 --rounds 2 --racers 3 --threads 3 --thread-adds 4"
+    said = run("concurrency.py", *few.split(), "--searches", "3", "--delay", "20", cwd=tmp_path).stdout
+    for durability in ("normal", "full"):
+        assert f"2 writers x 5 adds and 1 readers on one file, embedder none, durability {durability}:" in said
+    assert said.count("10 adds acknowledged, 10 memories kept, 0 without a vector, 0 errors") == 2
+    for beside in ("beside the writers", "beside as many writers to files of their own", "without writers"):
+        assert len(re.findall(rf"^  a read {beside} +p50 +[\d.]+ ms, p95 +[\d.]+ ms", said, re.MULTILINE)) == 2
+    assert "6 of 6 notes, all of them in 2 of 2 files, 0 errors" in said
+    assert "12 of 12 memories, 12 found first at once, 0 errors" in said
+    assert len(re.findall(r"^  memstore.aio, .* +\d+ ms in +[\d.]+ s$", said, re.MULTILINE)) == 4
+    assert len(re.findall(r"^  the plain store in the loop, 3 searches +\d+ ms", said, re.MULTILINE)) == 2

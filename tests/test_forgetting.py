@@ -12,7 +12,7 @@ import pytest
 from conftest import FakeEmbedder
 
 from memstore import MemoryStore, NewMemory
-from memstore.database import automatic_name, file
+from memstore.database import automatic_name, faults
 from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
 from memstore.maintenance import scrubbing
 
@@ -247,7 +247,7 @@ def test_a_backup_that_cannot_be_removed_is_told(path, words, monkeypatch):
 def test_a_reader_that_holds_the_log_is_told_of(path, words, monkeypatch, opened):
     """While someone reads an older state the log can't be emptied: an error says what is left and what ends it."""
     gone = fill(words)
-    monkeypatch.setattr(file, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(faults, "BUSY_SECONDS", 0.2)
     impatient = opened(embedder="none")
     reading, done = threading.Event(), threading.Event()
 
@@ -301,7 +301,7 @@ def test_killed_at_any_step_it_can_be_ended(path, words, step):
 def test_without_the_library_nothing_is_deleted_securely(fake, monkeypatch):
     """Where vectors can't be reached a secure deletion is refused whole: a trace of the memory would stay in them."""
     gone = fill(fake)
-    monkeypatch.setattr(fake._database, "vectors_unavailable", "sqlite-vec is not installed; pip install sqlite-vec")
+    monkeypatch.setattr(fake._database._opener, "vectors_unavailable", "sqlite-vec is not installed")
     for refused in (lambda: fake.delete(gone, secure=True), lambda: fake.maintenance.purge(secure=True)):
         with pytest.raises(EmbedderError, match=r"vectors of fake can't be taken out .*Nothing was deleted"):
             refused()

@@ -534,3 +534,13 @@ def test_many_terms_are_known_together_or_not_at_all(words):
     with pytest.raises(InvalidInputError, match="'stp' is a spelling of the term 'Stripe' already"):
         words.terms.add_many([Term(name="PagBank"), Term(name="Other", aliases=("stp",))])
     assert [term.name for term in words.terms.list()] == ["Stripe"]
+
+
+def test_lost_sequence_overwrites_no_memory(words):
+    """Where the file has lost count of its ids a new memory still gets one of its own."""
+    words.add("first")
+    words.add("second")
+    with words._database.write() as conn:
+        conn.execute("DELETE FROM sqlite_sequence")
+    assert words.add("third").id == 3
+    assert [memory.text for memory in words.list(order="oldest")] == ["first", "second", "third"]

@@ -114,7 +114,7 @@ def interrupted(embedder: FakeEmbedder, act: Callable[[], object]) -> FakeEmbedd
 
 
 def without_extension() -> contextlib.AbstractContextManager:
-    return mock.patch("memstore.database.file.find_extension", return_value=MemstoreError(NO_EXTENSION))
+    return mock.patch("memstore.database.opening.find_extension", return_value=MemstoreError(NO_EXTENSION))
 
 
 def assert_whole(store: MemoryStore, embedder: FakeEmbedder, number: int = 1) -> None:

@@ -490,7 +490,7 @@ def test_fill_goes_on_where_it_stopped(opened):
 
 
 def without_extension(monkeypatch, found: str | MemstoreError) -> None:
-    monkeypatch.setattr("memstore.database.file.find_extension", lambda: found)
+    monkeypatch.setattr("memstore.database.opening.find_extension", lambda: found)
 
 
 @pytest.mark.parametrize(

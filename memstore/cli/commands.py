@@ -9,11 +9,14 @@ import click
 
 from memstore import __version__, render
 from memstore.cli.context import context
+from memstore.cli.copies import backup, salvage
+from memstore.cli.doctor import doctor
 from memstore.cli.embedders import embedders
 from memstore.cli.entities import entities
 from memstore.cli.evaluating import evaluate
 from memstore.cli.exporting import export
 from memstore.cli.forgetting import delete, purge
+from memstore.cli.mcp import mcp
 from memstore.cli.models import models
 from memstore.cli.reindexing import reindex
 from memstore.cli.searching import recall, search
@@ -299,17 +302,21 @@ def analyze(text: str, language: str | None, as_json: bool) -> None:
         render.table(None, render.analysis(found))
 
 
+cli.add_command(backup)
 cli.add_command(context)
 cli.add_command(delete)
+cli.add_command(doctor)
 cli.add_command(embedders)
 cli.add_command(entities)
 cli.add_command(evaluate)
 cli.add_command(export)
+cli.add_command(mcp)
 cli.add_command(models)
 cli.add_command(profiles)
 cli.add_command(purge)
 cli.add_command(recall)
 cli.add_command(reindex)
+cli.add_command(salvage)
 cli.add_command(search)
 cli.add_command(tune)
 cli.add_command(add, "remember")

@@ -2,8 +2,6 @@
 
 import functools
 import json
-import os
-import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from memstore import render
-from memstore.database import DURABILITIES, JOURNALS, Durability, Journal, make_private_folder
+from memstore.cli.place import key_of, usual_file
+from memstore.database import DURABILITIES, JOURNALS, Durability, Journal
 from memstore.embedding import NAMES
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.exchange import read_text
@@ -59,13 +58,21 @@ class Place:
     quiet: bool
 
 
+key_file_option = click.option(
+    "--key-file",
+    envvar="MEMSTORE_KEY_FILE",
+    type=click.Path(path_type=Path),
+    help="A file with the key of an encrypted memory file.",
+)
+
+
 def file_options(command: Command) -> Command:
     """Give a command the options that say where and how, as one `Place`."""
 
     @functools.wraps(command)
     def placed(key_file: Path | None, quiet: bool, **options: Any) -> Any:
         given = {name: options.pop(name) for name in ("db", "embedder", "durability", "journal", "as_json")}
-        key = None if key_file is None else _key(key_file, quiet)
+        key = None if key_file is None else key_of(key_file, lambda sentence: notice(sentence, quiet))
         with warnings.catch_warnings():
             warnings.showwarning = lambda said, *_: notice(str(said), quiet)
             return command(Place(key=key, quiet=quiet, **given), **options)
@@ -75,12 +82,7 @@ def file_options(command: Command) -> Command:
             "--db", envvar="MEMSTORE_DB", type=click.Path(path_type=Path, readable=False), help="The memory file."
         ),
         click.option("--embedder", default="auto", show_default=True, help=_EMBEDDER),
-        click.option(
-            "--key-file",
-            envvar="MEMSTORE_KEY_FILE",
-            type=click.Path(path_type=Path),
-            help="A file with the key of an encrypted memory file.",
-        ),
+        key_file_option,
         click.option(
             "--durability",
             envvar="MEMSTORE_DURABILITY",
@@ -161,17 +163,8 @@ def opened(
     place: Place, *, must_exist: bool = False, ranking: Ranking | str = "bm25", reranker: str | None = None
 ) -> MemoryStore:
     """Open the file that `place` names, else the one in the user data folder; refuse to make one that must be there."""
-    db = place.db
-    if db is None:
-        import platformdirs
-
-        folder = Path(platformdirs.user_data_dir("memstore", appauthor=False))
-        make_private_folder(folder)
-        db = folder / "memory.db"
-    if must_exist and not db.exists():
-        raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
     return MemoryStore(
-        db,
+        located(place, must_exist=must_exist),
         embedder=place.embedder,
         durability=place.durability,
         journal=place.journal,
@@ -181,19 +174,12 @@ def opened(
     )
 
 
-def _key(path: Path, quiet: bool) -> bytes:
-    """Return the key that a file holds, without the line end after it."""
-    try:
-        with open(path, "rb") as file:
-            found, mode = file.read(), os.fstat(file.fileno()).st_mode
-    except OSError as error:
-        raise InvalidInputError(f"the key file {path} can't be read ({error.strerror}); check --key-file.") from error
-    if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
-        notice(f"others can read the key file {path} (mode {stat.S_IMODE(mode):04o}); chmod 600 it.", quiet)
-    found = found.removesuffix(b"\n").removesuffix(b"\r")
-    if not found:
-        raise InvalidInputError(f"the key file {path} is empty; write the key into it.")
-    return found
+def located(place: Place, *, must_exist: bool = False) -> Path:
+    """Return the file that `place` names, else the one in the user data folder; refuse one that must be there."""
+    db = place.db or usual_file()
+    if must_exist and not db.exists():
+        raise NotFoundError(f"there is no memory file at {db}; memstore add makes it.")
+    return db
 
 
 def given(fields: dict[str, Any], quiet: bool) -> dict[str, Any]:

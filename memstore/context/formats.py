@@ -67,7 +67,11 @@ def xml(entries: Sequence[Entry], note: str = NOTE) -> str:
 
 def markdown(entries: Sequence[Entry], note: str = NOTE) -> str:
     """Write a fenced code block, its fence longer than any run of backticks inside; further lines are indented."""
-    body = [_indented(one) for one in entries]
+    return fenced([_indented(one) for one in entries], note)
+
+
+def fenced(body: Sequence[str], note: str = NOTE) -> str:
+    """Return texts without controls as a code block that none of them can end, under a note of what they are."""
     longest = max((len(run) for one in body for run in _BACKTICKS.findall(one)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([note, f"{fence}text", *body, fence])

@@ -1,7 +1,7 @@
 """One open file: transactions on it, and what is done with it as a whole."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
 from memstore.database.paths import checked_path, create_private, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
+from memstore.database.statements import one_value
 from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
 
 
@@ -130,23 +131,39 @@ class Database:
         parts = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
-    def copy(self, path: str | os.PathLike[str]) -> Path:
+    def copy(self, path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Path:
         """Write the store as it is now to a new file, readable by its owner alone, and return its path.
 
-        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by, and under
-        the same key. Raises `StorageError` when the path exists, `NotAStoreError` when no file can be made there.
+        It is copied page by page, since VACUUM INTO need not keep the row numbers that vectors are found by, under the
+        same key and in one read transaction: what others write meanwhile does not make it begin again. `progress` is
+        called with the pages done and those there are. Raises `StorageError` when the path exists or can't be written,
+        `NotAStoreError` when no file can be made there.
         """
         target = checked_path(path)
         if os.path.lexists(target):
             raise StorageError(f"{target} exists already; name a new file.")
         create_private(target)
         try:
-            with translated(self.path), self._connections.using() as connection:
-                self._opener.copy_to(target, connection)
+            with self.read() as connection:
+                # A transaction has its state of the file only once it has read something.
+                one_value(connection, "SELECT count(*) FROM sqlite_schema")
+                self._opener.copy_to(target, connection, progress)
         except BaseException:
             target.unlink(missing_ok=True)
             raise
         return target
+
+    @contextmanager
+    def reading_copy(self, path: Path) -> Iterator[apsw.Connection]:
+        """A connection that only reads a copy of this file, which has the same key, and leaves nothing beside it."""
+        with translated(path):
+            connection = self._opener.plain(
+                f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            )
+            try:
+                yield connection
+            finally:
+                connection.close()
 
     def opened_beside(self, path: Path, *, read_only: bool = False) -> "Database":
         """Open a copy of this file, which has the same key."""

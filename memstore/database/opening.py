@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,6 +21,8 @@ Journal: TypeAlias = Literal["auto", "wal", "delete"]
 DURABILITIES: tuple[Durability, ...] = ("normal", "full")
 JOURNALS: tuple[Journal, ...] = ("auto", "wal", "delete")
 _LOOKS = 3
+# How many pages are copied before it is told.
+_COPIED_PAGES = 1_000
 _ENCRYPTED_CACHE_KIB = 64 * 1024
 
 
@@ -98,14 +101,27 @@ class Opener:
                 self._tell_rollback()
         self._settle(connection)
 
-    def copy_to(self, target: Path, connection: apsw.Connection) -> None:
+    def copy_to(
+        self, target: Path, connection: apsw.Connection, progress: Callable[[int, int], None] | None = None
+    ) -> None:
         """Copy what a connection reads to a file that is there and empty, page by page, under the same key."""
         copied = apsw.Connection(str(target))
         try:
             unlock(copied, self._key)
             with copied.backup("main", connection, "main") as backup:
                 while not backup.done:
-                    backup.step()
+                    backup.step(_COPIED_PAGES)
+                    if progress is not None:
+                        progress(backup.page_count - backup.remaining, backup.page_count)
+        except apsw.FullError as error:
+            raise StorageError(
+                f"{self.path.name} can't be copied: the disk is full; make room where the copy is to be."
+            ) from error
+        except apsw.IOError as error:
+            raise StorageError(
+                f"{self.path.name} can't be copied ({error}); make room where the copy is to be, and look after both"
+                " disks."
+            ) from error
         finally:
             copied.close()
 

@@ -17,12 +17,15 @@ from memstore.entities.signal import (
     mentioning,
     most_mentioned,
     named,
+    note_recogniser,
     of_query,
     rarity,
     remove,
+    rename,
     resolved,
     search,
     share,
+    was_recognised,
 )
 
 __all__ = [
@@ -46,11 +49,14 @@ __all__ = [
     "mentioning",
     "most_mentioned",
     "named",
+    "note_recogniser",
     "of_query",
     "rarity",
     "reading",
     "remove",
+    "rename",
     "resolved",
     "search",
     "share",
+    "was_recognised",
 ]

@@ -3,7 +3,7 @@
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,14 @@ def index(conn: apsw.Connection, memory_id: int, found: Mentions, given: Sequenc
 def remove(conn: apsw.Connection, memory_id: int) -> None:
     """Unlink a memory from its entities, and forget the entities that nothing mentions any more."""
     _forget_unmentioned(conn, _unlink(conn, memory_id))
+
+
+def rename(conn: apsw.Connection, names: Mapping[str, tuple[str, str]]) -> None:
+    """Give entities that are there, by their keys, the name and kind that they had in another file."""
+    conn.executemany(
+        "UPDATE entities SET name = ?, kind = ? WHERE key = ?",
+        [(*named, spelling) for spelling, named in names.items()],
+    )
 
 
 def given(conn: apsw.Connection, memory_id: int) -> tuple[str, ...]:
@@ -261,6 +269,16 @@ def named(conn: apsw.Connection, name: str) -> Entity | None:
 def resolved(conn: apsw.Connection, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as the user knows them: a spelling of a known term gives the term's name."""
     return tuple(dict.fromkeys(one.name for one in _given(conn, names)))
+
+
+def note_recogniser(conn: apsw.Connection) -> None:
+    """Note that a recogniser of the caller's own finds names in this file: without it they are not found again."""
+    conn.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('recogniser', 'used')")
+
+
+def was_recognised(conn: apsw.Connection) -> bool:
+    """Say whether a recogniser of the caller's own has found names in this file."""
+    return bool(one_value(conn, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'recogniser')"))
 
 
 def _given(conn: apsw.Connection, names: Sequence[str]) -> list[Entity]:
