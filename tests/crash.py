@@ -245,10 +245,11 @@ class Test:
             self._repair()
         if operation == "repair":
             self._reindex()
+        before = dict(self.expected.known)
         faults, halves = self._check(unfinished)
         faults += traces
         for told in created:
-            lost, broken = self._check_other(told, acknowledged="returned" in told)
+            lost, broken = self._check_other(told, before, acknowledged="returned" in told)
             faults += lost
             halves += broken
         for left in self.path.parent.iterdir():
@@ -336,7 +337,7 @@ class Test:
             if self.expected.filled and not filled and "filled" not in (unfinished or {}):
                 lost.append("vectors that were acknowledged are not there")
             if not lost and not halves:
-                self.expected = Expected(known=actual, filled=self.expected.filled and filled)
+                self.expected = Expected(known=actual)
                 self._settle()
             return lost, halves
         except MemstoreError as error:
@@ -372,7 +373,9 @@ class Test:
             if not store.search(f"{memory.text[:200]}", k=1, signals=["keyword"]):
                 self.faults.append("a search after the kill finds nothing")
 
-    def _check_other(self, told: dict[str, Any], *, acknowledged: bool) -> tuple[list[str], list[str]]:
+    def _check_other(
+        self, told: dict[str, Any], before: dict[int, dict[str, Any]], *, acknowledged: bool
+    ) -> tuple[list[str], list[str]]:
         """Return what is wrong with a file that an operation made beside the one in use."""
         path = Path(told["path"])
         if not path.exists():
@@ -388,7 +391,7 @@ class Test:
                 lost = min((one.faults(there) for one in possible), key=len)
                 return lost, sound(path, self._vectors())
             if told["kind"] == "backup":
-                return Expected(known=self.expected.known).faults(there), sound(path, self._vectors())
+                return Expected(known=before).faults(there), sound(path, self._vectors())
             reference = self.folder / f"reference-{Path(told['source']).name}"
             if not reference.exists():
                 shutil.copy(told["source"], reference)

@@ -247,9 +247,9 @@ class Worker:
             with self.opened() as store:
                 conn = store._database.connection()
                 damage = self.rng.choice(damages)
-                yield {"kind": "damage"}, lambda conn=conn, damage=damage: conn.execute(damage) and None
+                yield {"kind": "damage", "filled": None}, lambda conn=conn, damage=damage: conn.execute(damage) and None
             with self.opened() as store:
-                yield {"kind": "repair"}, lambda store=store: store.maintenance.repair() and None
+                yield {"kind": "repair", "filled": None}, lambda store=store: store.maintenance.repair() and None
 
     def migrate(self) -> Iterator[Call]:
         """Open copies of files of earlier schemas."""
