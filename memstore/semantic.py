@@ -125,9 +125,9 @@ def add_space(
             *(background.tobytes(), " ".join(languages), state),
         ),
     )
-    made = spaces(conn)[-1]
-    make_table(conn, made)
-    return made
+    make_table(conn, spaces(conn)[-1])
+    # Read again: before there was a table it was one without.
+    return spaces(conn)[-1]
 
 
 def declaration(space: StoredSpace) -> str:
