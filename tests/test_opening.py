@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from memstore import MemoryStore
 from memstore.cli.commands import cli
 from memstore.database import BUSY_SECONDS, faults
-from memstore.errors import BusyError, InvalidInputError, MemstoreError, StorageError
+from memstore.errors import BusyError, InvalidInputError, MemstoreError, NotAStoreError, StorageError
 from memstore.store import MemoryStore as Store
 
 NORMAL, FULL, EXTRA = 1, 2, 3
@@ -248,6 +248,21 @@ def test_no_read_writes(opened):
             changes.append(sql)
             assert writing, sql
     assert len(changes) > 10
+
+
+def test_a_link_is_the_file_that_it_leads_to(tmp_path):
+    """A link stands for its file, also while that is not made yet; one that leads nowhere at all is our error."""
+    (tmp_path / "far").mkdir()
+    file, link, circle = tmp_path / "far" / "memory.db", tmp_path / "link.db", tmp_path / "circle.db"
+    link.symlink_to(file)
+    circle.symlink_to(circle)
+    with MemoryStore(link, embedder="none") as store:
+        store.add("in the file")
+        assert store._database.size() == sum(file.with_name(f"memory.db{end}").stat().st_size for end in ("", "-wal"))
+    with MemoryStore(file, embedder="none") as store:
+        assert store.count() == 1
+    with pytest.raises(NotAStoreError, match=r"circle\.db is a link that leads back to itself; name the file"):
+        MemoryStore(circle, embedder="none")
 
 
 ERRORS = sorted(
