@@ -84,8 +84,8 @@ class Database:
                 yield connection
                 return
             process = os.getpid()
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 yield connection
             except BaseException as error:
                 _roll_back(connection, process)
@@ -104,8 +104,10 @@ class Database:
         self.require_writable()
         with translated(self.path), self._connections.using() as connection:
             process = os.getpid()
-            self._begin_immediate(connection)
+            self._refuse_nested(connection)
             try:
+                # An interruption that comes while it begins is raised once it has begun.
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 if os.getpid() != process:
                     raise StorageError(
@@ -217,8 +219,8 @@ class Database:
             raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
 
     def _create(self, connection: apsw.Connection) -> None:
-        self._begin_immediate(connection)
         try:
+            connection.execute("BEGIN IMMEDIATE")
             # Another process may have been faster; then its schema is there and ours is not needed.
             if connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
                 connection.execute(schema())
@@ -231,10 +233,9 @@ class Database:
             raise
 
     @staticmethod
-    def _begin_immediate(connection: apsw.Connection) -> None:
+    def _refuse_nested(connection: apsw.Connection) -> None:
         if connection.in_transaction:
             raise StorageError("a write was begun inside another transaction of the same thread.")
-        connection.execute("BEGIN IMMEDIATE")
 
 
 def _roll_back(connection: apsw.Connection, process: int) -> None:
