@@ -131,7 +131,6 @@ def test_a_store_is_closed_once_no_thread_is_in_a_transaction(path, monkeypatch)
         assert conn.execute("SELECT author FROM memories").get == "Ana"
 
 
-
 def test_an_answer_is_read_from_one_state(path):
     """A search sees a memory with all of its indexes or not at all, while another connection writes."""
     with MemoryStore(path, embedder="none") as writer, MemoryStore(path, embedder="none") as reader:
