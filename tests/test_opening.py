@@ -281,6 +281,14 @@ def test_an_interruption_while_a_transaction_begins_leaves_none_open(words, begu
     assert words.count() == 2
 
 
+def test_a_connection_that_is_parted_with_is_not_kept(words, monkeypatch):
+    """A thread that opens its connection anew, since a file read in place has changed, leaves nothing of the last."""
+    monkeypatch.setattr(words._database._opener, "out_of_date", lambda: True)
+    for _ in range(5):
+        words.count()
+    assert len(words._database._connections._opened) == 1
+
+
 def test_a_link_is_the_file_that_it_leads_to(tmp_path):
     """A link stands for its file, also while that is not made yet; one that leads nowhere at all is our error."""
     (tmp_path / "far").mkdir()

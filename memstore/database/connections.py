@@ -129,9 +129,11 @@ class Connections:
 
     def _keep(self, connection: apsw.Connection) -> None:
         with self._changed:
+            own = threading.current_thread()
             ended = [one for thread, one in self._opened if not thread.is_alive()]
-            self._opened = [(thread, one) for thread, one in self._opened if thread.is_alive()]
-            self._opened.append((threading.current_thread(), connection))
+            # What this thread had is closed.
+            self._opened = [(thread, one) for thread, one in self._opened if thread.is_alive() and thread is not own]
+            self._opened.append((own, connection))
         for one in ended:
             one.close()
 
