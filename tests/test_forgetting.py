@@ -14,6 +14,7 @@ from conftest import FakeEmbedder
 from memstore import MemoryStore, NewMemory
 from memstore.database import automatic_name, faults
 from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
+from memstore.lexicon import Lexicon
 from memstore.maintenance import scrubbing
 
 PAST = datetime.now(UTC) - timedelta(hours=1)
@@ -63,6 +64,31 @@ def vector_of(store: MemoryStore, memory_id: int, table: str = "vectors_1") -> n
     with store._database.read() as conn:
         sql = f"SELECT embedding FROM {table} WHERE rowid = (SELECT min(id) FROM passages WHERE memory_id = ?)"
         return np.frombuffer(conn.execute(sql, (memory_id,)).get, dtype=np.float32)
+
+
+def test_words_that_are_forgotten_while_another_thread_writes_are_written_again(words, monkeypatch):
+    """A thread that has just written a word does not take it for stored once another has forgotten it without trace."""
+    noting, forgotten = threading.Event(), threading.Event()
+    real = Lexicon.kept
+
+    def late(written):
+        if threading.current_thread() is writer:
+            noting.set()
+            forgotten.wait(30)
+        real(written)
+
+    words.add("what was there")
+    monkeypatch.setattr(Lexicon, "kept", staticmethod(late))
+    writer = threading.Thread(target=words.add, args=("informação secreta",))
+    writer.start()
+    noting.wait(30)
+    (secret,) = (memory for memory in words.list() if "secreta" in memory.text)
+    words.delete(secret.id, secure=True)
+    words.add("something else")
+    forgotten.set()
+    writer.join()
+    words.add("informação pública")
+    assert words.maintenance.doctor().healthy
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
