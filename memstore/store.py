@@ -181,7 +181,11 @@ class MemoryStore:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the store can't be used after. Can be called twice."""
+        """Close the file; the store can't be used after. Can be called twice.
+
+        Transactions of other threads are waited for, up to 15 seconds, then it raises `BusyError`; what these threads
+        ask after raises `StorageError`.
+        """
         self._database.close()
 
     def add(

