@@ -451,3 +451,19 @@ def test_a_store_without_memories_is_purged_like_any_other(words):
     """A secure purge of a store without memories, words or spaces is no error, and the store goes on."""
     assert words.maintenance.purge(secure=True) == 0
     assert words.add("first").id == 1
+
+
+def test_by_a_link_all_is_found_that_lies_beside_the_file(tmp_path):
+    """A file that is opened by a link to it has its log and its copies beside itself, and they go with the rest."""
+    for name in ("real", "links"):
+        (tmp_path / name).mkdir()
+    path, link = tmp_path / "real" / "memory.db", tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with MemoryStore(link, embedder="none") as store:
+        gone = fill(store)
+        backup = store._database.copy(automatic_name(store._database.path, "repair"))
+        assert backup.parent == path.parent
+    with MemoryStore(path, embedder="none") as store, pytest.warns(UserWarning, match="removed"):
+        store.delete(gone, secure=True)
+    assert traces(path.parent) == set()
+    assert list(link.parent.iterdir()) == [link]

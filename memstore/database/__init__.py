@@ -20,7 +20,14 @@ from memstore.database.objects import (
     shadows,
 )
 from memstore.database.opening import DURABILITIES, JOURNALS, Durability, Journal
-from memstore.database.paths import checked_path, loose_modes, make_private_folder, require_file, sqlite_version
+from memstore.database.paths import (
+    checked_path,
+    followed,
+    loose_modes,
+    make_private_folder,
+    require_file,
+    sqlite_version,
+)
 from memstore.database.placing import copy_aside, new_file
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, schema
 from memstore.database.statements import all_rows, fts5_string, one_value
@@ -50,6 +57,7 @@ __all__ = [
     "empty_log",
     "expected_objects",
     "finished",
+    "followed",
     "fts5_string",
     "index_entries",
     "integrity",

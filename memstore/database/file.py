@@ -12,7 +12,7 @@ from memstore.database.faults import UNREADABLE, damaged, translated
 from memstore.database.keys import Key, secret, unreadable
 from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
-from memstore.database.paths import checked_path, create_private, require_file, why_read_only
+from memstore.database.paths import checked_path, create_private, followed, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
 from memstore.database.statements import one_value
 from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
@@ -38,7 +38,7 @@ class Database:
         journal: Journal = "auto",
         key: Key | None = None,
     ) -> None:
-        self.path = checked_path(path)
+        self.path = followed(checked_path(path))
         self.read_only_reason = "it was opened with read_only=True" if read_only else why_read_only(self.path)
         self._key = secret(key)
         self._opener = Opener(

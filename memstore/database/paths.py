@@ -31,6 +31,14 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     return found
 
 
+def followed(path: Path) -> Path:
+    """Return the file that a link leads to: SQLite keeps the log beside that one, and so are our copies of it."""
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:
+        raise NotAStoreError(f"{path} is a link that leads nowhere ({error}); name the file itself.") from error
+
+
 def require_file(path: Path, *, may_create: bool) -> None:
     """Raise `NotAStoreError` where no store can be opened at a path, `StorageError` where SQLite is too old."""
     if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:2]) < _MINIMUM_SQLITE:

@@ -15,6 +15,7 @@ from memstore.database import (
     bare,
     checked_path,
     copy_aside,
+    followed,
     is_sound,
     new_file,
     require_file,
@@ -61,7 +62,7 @@ def salvage(
     """
     began = time.monotonic()
     wanted, own_key = flag("include_uncertain", include_uncertain), secret(key)
-    original = checked_path(path)
+    original = followed(checked_path(path))
     require_file(original, may_create=False)
     with new_file(destination) as made:
         copy = copy_aside(original, made.parent)
