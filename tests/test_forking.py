@@ -68,11 +68,13 @@ def test_what_a_child_writes_after_its_parent_has_closed_the_file_is_kept(path, 
 def test_a_child_holds_locks_of_its_own(words):
     """What a child reads in a transaction is locked by the child, not only by the parent it was forked from."""
     words.add("before the fork")
-    inodes = {str(os.stat(f"{words.stats().path}{end}").st_ino) for end in ("", "-shm")}
+    path = words.stats().path
 
     def work():
         with words._database.read() as conn:
             assert conn.execute("SELECT count(*) FROM memories").get == 1
+            # The file beside it is made anew after a fork.
+            inodes = {str(os.stat(f"{path}{end}").st_ino) for end in ("", "-shm")}
             with open("/proc/locks", encoding="utf-8") as file:
                 held = [line.split() for line in file]
             mine = {fields[5].rpartition(":")[2] for fields in held if fields[4] == str(os.getpid())}
