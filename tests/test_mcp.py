@@ -675,6 +675,23 @@ def test_the_end_of_input_ends_the_server(bare, path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+def test_what_was_asked_before_the_end_of_input_is_done_and_answered(bare, path):
+    """A whole conversation that comes through a pipe is answered to its end, though the input has ended by then."""
+    server = bare()
+    info = {"name": "pipe", "version": "0"}
+    server.send("initialize", 0, protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+    server.send("notifications/initialized")
+    for number in range(1, 21):
+        server.call(number, "remember", text=f"note {number}")
+    lines, err = server.end()
+    assert (err, server.process.returncode) == ("", 0)
+    answers = {one["id"]: one["result"] for one in map(json.loads, lines)}
+    assert set(answers) == set(range(21))
+    assert not any(one.get("isError") for one in answers.values())
+    with MemoryStore(path, embedder="none") as store:
+        assert store.count() == 20
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server(bare, path, number):
