@@ -363,6 +363,22 @@ def test_an_unbound_server_reads_all_namespaces_or_one(path):
     session(path)(conversation)
 
 
+@pytest.mark.parametrize("given", ["Anota\u0063\u0327a\u0303o", " Anotação "])
+def test_a_namespace_is_the_one_that_the_store_writes(path, given):
+    """Bound to a namespace in another spelling of Unicode, or with white space round it, a server reads, changes and
+    counts what it stores.
+    """
+
+    async def conversation(client):
+        await answered(client, "remember", text="Our own note.")
+        assert "Our own note." in await said(client, "get", id=1)
+        await answered(client, "update", id=1, tags=["own"])
+        assert (await answered(client, "memory_stats"))["memories"] == 1
+        assert await answered(client, "forget", ids=[1]) == {"forgotten": [1]}
+
+    session(path, "--namespace", given)(conversation)
+
+
 def test_a_read_only_server_offers_no_writing_tool(path):
     """With --read-only the tools that write are neither listed nor there, and the file is not made."""
 

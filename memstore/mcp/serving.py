@@ -180,7 +180,6 @@ class _Server:
     """What is answered to each request, as the protocol writes it."""
 
     def __init__(self, options: Options, holder: Holder, unanswered: _Unanswered) -> None:
-        self._options = options
         self._holder = holder
         self._unanswered = unanswered
         there = offered(bound=options.namespace is not None, read_only=options.read_only)
@@ -299,7 +298,7 @@ class _Server:
             with self._holder.call() as store:
                 from memstore.mcp import calls
 
-                desk = calls.Desk(store=store, holder=self._holder, options=self._options, client=program)
+                desk = calls.Desk(store=store, holder=self._holder, options=self._holder.options, client=program)
                 return work(desk, calls)
 
         fault: Exception | None = None
