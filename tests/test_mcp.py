@@ -290,6 +290,9 @@ def test_a_bad_argument_to_a_tool_is_one_sentence_and_changes_nothing(path):
             assert "Traceback" not in told
         with pytest.raises(mcp.MCPError, match="there is no tool 'erase'; there are recall,"):
             await client.call_tool("erase", {})
+        for call in (client.call_tool, client.get_prompt):
+            with pytest.raises(mcp.MCPError, match=r"^.{100,300}$"):
+                await call("x" * 100_000, {})
         assert (await answered(client, "list_memories"))["total"] == 1
 
     session(path)(conversation)
@@ -663,6 +666,22 @@ def test_standard_output_is_the_protocols_alone(bare, tmp_path):
     assert [json.loads(line)["jsonrpc"] for line in lines] == ["2.0"] * len(lines)
     for stray in ("a stray print", "a stray write", "a stray child", "a stray warning"):
         assert stray in err
+
+
+def test_half_a_character_is_no_reason_for_silence(bare, path):
+    """A text that a client cut within an emoji is stored with the replacement character in place of the half; a whole
+    one stays, and so does a backslash before what looks like a half.
+    """
+    server = bare()
+    server.shake_hands()
+    for number, text in enumerate((r"cut \ud83d", r"\uDE00 cut", r"whole \ud83d\ude00", r"C:\\ud83d\\n"), 1):
+        params = f'{{"name": "remember", "arguments": {{"text": "{text}"}}}}'
+        server.write(f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {params}}}')
+    lines, _ = server.end()
+    assert len(lines) == 4
+    with MemoryStore(path, embedder="none") as store:
+        texts = {one.text for one in store.list()}
+    assert texts == {"cut \ufffd", "\ufffd cut", "whole \U0001f600", r"C:\ud83d\n"}
 
 
 def test_the_handshake_imports_nothing_of_the_store(bare, path):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from memstore import __version__
 from memstore.cleaning import plain
 from memstore.errors import MemstoreError, first_line
+from memstore.mcp.declaring import shown
 from memstore.mcp.guide import INSTRUCTIONS, PROMPT, PROMPT_DESCRIPTION, PROMPT_TITLE, TOPIC, TOPIC_DESCRIPTION
 from memstore.mcp.holding import Holder, Options
 from memstore.mcp.tools import offered
@@ -28,6 +30,8 @@ _CLOSING_SECONDS = 1.0
 # process tells it to end; a pipe that holds a whole conversation waits.
 _ANSWERING_SECONDS = 5.0
 _NEXT_LOOK = 0.02
+# Escapes in a line of JSON: two halves of one character, a half alone, or any other.
+_ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)", re.IGNORECASE)
 # Each thread has a connection to the file of its own.
 _MOST_AT_ONCE = 8
 
@@ -152,8 +156,18 @@ async def _lines(reading: TextIOWrapper, unanswered: _Unanswered) -> AsyncIterat
     from anyio.to_thread import run_sync
 
     while line := await run_sync(reading.readline, abandon_on_cancel=True):
-        yield line
+        yield _whole(line)
     await unanswered.end()
+
+
+def _whole(line: str) -> str:
+    """Return a line of JSON without half characters, which a client makes that cuts a text within an emoji.
+
+    The SDK takes such a line for no message, and whoever sent it waits in vain.
+    """
+    if "\\ud" not in line and "\\uD" not in line:
+        return line
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found.group(1) else found.group(), line)
 
 
 async def _cancel_at_signal(scope: Any) -> None:
@@ -231,7 +245,7 @@ class _Server:
     async def _call_tool(self, context: Any, params: Any) -> dict[str, Any]:
         tool = self._tools.get(params.name)
         if tool is None:
-            raise _refusal(f"there is no tool {plain(params.name)!r}; there are {', '.join(self._tools)}.")
+            raise _refusal(f"there is no tool {shown(params.name)}; there are {', '.join(self._tools)}.")
         try:
             given = tool.checked(params.arguments or {})
             answer = await self._in_thread(context, lambda desk, calls: getattr(calls, tool.name)(desk, given))
@@ -265,7 +279,7 @@ class _Server:
 
     async def _get_prompt(self, context: Any, params: Any) -> dict[str, Any]:
         if params.name != PROMPT:
-            raise _refusal(f"there is no prompt {plain(params.name)!r}; there is {PROMPT}.")
+            raise _refusal(f"there is no prompt {shown(params.name)}; there is {PROMPT}.")
         said = [INSTRUCTIONS]
         topic = (params.arguments or {}).get(TOPIC, "")
         if topic.strip():
