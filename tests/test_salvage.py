@@ -518,16 +518,6 @@ def test_the_log_is_read_too(original, tmp_path):
         assert not (tmp_path / "damaged.db-shm").exists()
 
 
-def test_by_a_link_the_log_is_read_too(tmp_path):
-    """A file that is named by a link to it is salvaged with the log beside the file itself."""
-    (tmp_path / "real").mkdir()
-    path, link = tmp_path / "real" / "memory.db", tmp_path / "link.db"
-    with MemoryStore(path, embedder="none") as store:
-        store.add("in the log alone")
-        link.symlink_to(path)
-        assert salvage(link, tmp_path / "new.db").memories == 1
-
-
 def test_a_date_beyond_the_calendar_is_no_end(tmp_path):
     """A memory whose clock was overwritten with what no clock has is kept and marked, with vectors in the file."""
     path = tmp_path / "memory.db"
