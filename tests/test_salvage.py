@@ -518,6 +518,18 @@ def test_the_log_is_read_too(original, tmp_path):
         assert not (tmp_path / "damaged.db-shm").exists()
 
 
+def test_a_date_beyond_the_calendar_is_no_end(tmp_path):
+    """A memory whose clock was overwritten with what no clock has is kept and marked, with vectors in the file."""
+    path = tmp_path / "memory.db"
+    with MemoryStore(path, embedder=FakeEmbedder()) as store:
+        store.add_many([NewMemory(text="one"), NewMemory(text="two")])
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE memories SET created_offset = 9223372036854775807 WHERE id = 1")
+    connection.close()
+    found = salvage(path, tmp_path / "new.db")
+    assert (found.memories, found.unverified) == (2, (1,))
+
+
 def test_a_damaged_log_is_told_of(original, tmp_path):
     """Writes behind a damaged page of the log are lost, and said to be; one that was never finished is no loss."""
     path = tmp_path / "memory.db"

@@ -2,7 +2,13 @@
 
 from memstore.database.bare import bare, is_sound, usual_roots
 from memstore.database.byte_copies import copy_bytes
-from memstore.database.copies import automatic_backups, automatic_name
+from memstore.database.copies import (
+    automatic_backups,
+    automatic_name,
+    journals_of_backups,
+    partial_copies,
+    unfinished_backups,
+)
 from memstore.database.faults import BUSY_SECONDS, as_stored
 from memstore.database.file import Database
 from memstore.database.inspection import broken_references, integrity, log_size, pages
@@ -57,10 +63,12 @@ __all__ = [
     "empty_log",
     "expected_objects",
     "finished",
+    "followed",
     "fts5_string",
     "index_entries",
     "integrity",
     "is_sound",
+    "journals_of_backups",
     "linked_to",
     "log_size",
     "loose_modes",
@@ -72,6 +80,7 @@ __all__ = [
     "one_value",
     "overwriting",
     "pages",
+    "partial_copies",
     "renew_indexes",
     "require_file",
     "rewrite",
@@ -81,5 +90,6 @@ __all__ = [
     "shadows",
     "sqlite_version",
     "unfinished",
+    "unfinished_backups",
     "usual_roots",
 ]
