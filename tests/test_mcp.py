@@ -309,15 +309,34 @@ def test_a_memory_says_which_program_stored_it(path):
     async def second(client):
         await answered(client, "remember", text="The server room has no window.")
         found = await answered(client, "search", query="server room", client="first-agent")
-        assert [(one["id"], one["client"]) for one in found["memories"]] == [(1, "first-agent 1.2")]
-        assert "first-agent 1.2" in await said(client, "get", id=1)
+        assert [(one["id"], one["client"]) for one in found["memories"]] == [(1, "first-agent")]
+        read = (await answered(client, "get", id=1))["memory"]
+        assert (read["client"], read["client_version"]) == ("first-agent", "1.2")
         await answered(client, "update", id=1, tags=["office"])
-        assert (await answered(client, "get", id=1))["memory"]["client"] == "first-agent 1.2"
+        assert (await answered(client, "get", id=1))["memory"]["client"] == "first-agent"
         await answered(client, "update", id=1, text="The server room is on floor 4.")
-        assert (await answered(client, "get", id=1))["memory"]["client"] == "second-agent 1.2"
+        assert (await answered(client, "get", id=1))["memory"]["client"] == "second-agent"
 
     session(path, name="first-agent")(first)
     session(path, name="second-agent")(second)
+
+
+@pytest.mark.parametrize("own", [{"client": "Acme"}, {"client": {"name": "Acme"}}, {"stored_by": "Ana"}])
+def test_metadata_of_a_callers_own_is_shown_and_stays(path, own):
+    """A field that the caller of the library keeps is shown by get, and is not taken for the program's."""
+    with MemoryStore(path, embedder="none") as store:
+        store.add("Invoice 12 is paid.", metadata=own)
+
+    async def conversation(client):
+        read = (await answered(client, "get", id=1))["memory"]
+        assert read["metadata"] == own
+        assert "client" not in read
+        await answered(client, "update", id=1, text="Invoice 12 is open.")
+
+    session(path)(conversation)
+    with MemoryStore(path, embedder="none") as store:
+        held = store.get(1).metadata
+    assert {field: held[field] for field in own} == own
 
 
 def test_a_server_bound_to_a_namespace_never_leaves_it(path):
@@ -770,7 +789,7 @@ def test_several_agents_write_and_search_one_file_at_once(path):
     with MemoryStore(path, embedder="none") as store:
         texts = [one.text for one in store.list(limit=100)]
         assert len(texts) == len(set(texts)) == 45
-        assert store.count(where={"client.name": "agent-1"}) == 15
+        assert store.count(where={"stored_by.name": "agent-1"}) == 15
 
 
 def test_the_bundled_model_answers_the_first_search_by_meaning(path):
@@ -805,7 +824,9 @@ def test_a_server_without_streams_says_what_it_lacks(path):
 def example(script: str, *arguments: str, cwd: Path) -> str:
     examples = Path(__file__).resolve().parent.parent / "examples"
     command = [sys.executable, str(examples / script), "--embedder", "none", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd, timeout=4 * WAIT).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=4 * WAIT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_the_example_prints_a_conversation(tmp_path):

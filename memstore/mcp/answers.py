@@ -19,8 +19,8 @@ _LONGEST_NAME = 200
 _MOST_TAGS = 20
 _LARGEST_METADATA = 4_000
 _LONGEST_NOTICE = 400
-# What the metadata of a memory names the program that stored it by.
-CLIENT = "client"
+# What the metadata of a memory names the program that stored it by; a caller's own fields are seldom called that.
+STORED_BY = "stored_by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,10 @@ def read(memory: Memory, offset: int, limit: int) -> Answer:
         shown["expires_at"] = moment(memory.expires_at)
     if memory.replaces is not None:
         shown["replaces"] = memory.replaces
-    others = {name: value for name, value in memory.metadata.items() if name != CLIENT}
+    program = stored_by(memory.metadata)
+    if program is not None and program.get("version"):
+        shown["client_version"] = name(str(program["version"]))
+    others = {field: value for field, value in memory.metadata.items() if field != STORED_BY or program is None}
     if others:
         shown["metadata"] = _bounded(others)
     data: dict[str, Any] = {"note": NOTE, "memory": shown}
@@ -89,8 +92,9 @@ def part(memory: Memory, start: int, length: int) -> dict[str, Any]:
         shown["tags"] = [name(tag) for tag in memory.tags[:_MOST_TAGS]]
     if memory.namespace != "default":
         shown["namespace"] = name(memory.namespace)
-    if client := written_by(memory.metadata):
-        shown["client"] = client
+    if program := stored_by(memory.metadata):
+        # Alone, as the filter takes it.
+        shown["client"] = name(str(program["name"]))
     if memory.replaced_by:
         shown["replaced_by"] = list(memory.replaced_by[:_MOST_TAGS])
     if len(text) < len(memory.text):
@@ -99,12 +103,10 @@ def part(memory: Memory, start: int, length: int) -> dict[str, Any]:
     return shown | {"text": plain(text).strip()}
 
 
-def written_by(metadata: Mapping[str, Any]) -> str:
-    """Return the program that stored a memory and its version; nothing where that is not known."""
-    client = metadata.get(CLIENT)
-    if not isinstance(client, Mapping):
-        return ""
-    return name(" ".join(str(client[field]) for field in ("name", "version") if client.get(field)))
+def stored_by(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the program that stored a memory, by name and version; None where that is not known."""
+    program = metadata.get(STORED_BY)
+    return program if isinstance(program, Mapping) and program.get("name") else None
 
 
 def name(value: str) -> str:

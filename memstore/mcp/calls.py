@@ -8,7 +8,7 @@ from memstore.asking import NO_WEIGHT, NOT_ASKED
 from memstore.errors import InvalidInputError, NotFoundError
 from memstore.masking import secret_in
 from memstore.mcp import answers
-from memstore.mcp.answers import CLIENT, Answer
+from memstore.mcp.answers import STORED_BY, Answer
 from memstore.mcp.holding import LOADING, Holder, Options
 from memstore.records import Memory, SearchResult
 from memstore.store import MemoryStore
@@ -47,7 +47,7 @@ class Desk:
         return {
             "namespace": self.namespace(given),
             "tags": given.get("tags", ()),
-            "where": None if client is None else {f"{CLIENT}.name": client},
+            "where": None if client is None else {f"{STORED_BY}.name": client},
             **{name: given.get(name) for name in ("after", "before", "thread", "author")},
             "superseded": given.get("include_superseded", False),
         }
@@ -61,7 +61,7 @@ class Desk:
         if self.client is None:
             return {}
         name, version = (answers.name(one)[:_LONGEST_CLIENT] for one in self.client)
-        return {CLIENT: {"name": name, "version": version}}
+        return {STORED_BY: {"name": name, "version": version}}
 
 
 def remember(desk: Desk, given: Mapping[str, Any]) -> Answer:
@@ -135,9 +135,11 @@ def update(desk: Desk, given: Mapping[str, Any]) -> Answer:
         raise InvalidInputError("nothing to change: give a text, tags or another field; nothing was changed.")
     memory = desk.own(given["id"], "; nothing was changed")
     changes |= {name: None for name in _EMPTIED if name in changes and not changes[name].strip()}
-    if "text" in changes and (client := desk.provenance()):
+    # What a caller keeps under the same name stays.
+    own = STORED_BY not in memory.metadata or answers.stored_by(memory.metadata) is not None
+    if "text" in changes and own and (program := desk.provenance()):
         # The words are those of the program that gives them now.
-        changes["metadata"] = {**memory.metadata, **client}
+        changes["metadata"] = {**memory.metadata, **program}
     return _written(desk, desk.store.update(memory.id, embed=desk.holder.embed(given.get("text")), **changes))
 
 

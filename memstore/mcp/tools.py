@@ -44,7 +44,7 @@ _MEMORY = described(
         "tags": {"type": "array", "items": {"type": "string"}},
         "key": {"type": "string"},
         "namespace": {"type": "string"},
-        "client": {"type": "string", "description": "The program that stored it, and its version."},
+        "client": {"type": "string", "description": "The program that stored it."},
         "replaced_by": {"type": "array", "items": {"type": "integer"}},
         "characters": {"type": "integer", "description": "How long the whole text is, where this is a part of it."},
         "offset": {"type": "integer", "description": "Where in the whole text this part begins."},
@@ -209,6 +209,7 @@ _GET = Tool(
                 "properties": {
                     **_MEMORY["properties"],
                     "updated_at": {"type": "string"},
+                    "client_version": {"type": "string"},
                     "expires_at": {"type": "string"},
                     "replaces": {"type": "integer"},
                     "metadata": {"type": "object"},
