@@ -20,7 +20,10 @@ def sqlite_version() -> str:
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Return a path, absolute, that a file can have; raise `NotAStoreError` otherwise."""
     try:
-        found = Path(os.fsdecode(path)).absolute()
+        named = os.fsdecode(path)
+        if not named:
+            raise ValueError("it is empty")
+        found = Path(named).absolute()
         str(found).encode()
         # What is too long, or holds a NUL, is refused by the system itself; what is missing is no matter yet.
         os.lstat(found)
