@@ -212,7 +212,7 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
     rows = _analysed(conn, ids)
     if len(rows) < len(ids):
         lost = len(ids) - len(rows)
-        warnings.warn(f"{lost} memories are not analysed as they should be; memstore doctor --repair mends it.", stacklevel=2)
+        warnings.warn(f"{lost} memories are not analysed as they should be: memstore doctor --repair.", stacklevel=2)
     near = {row.memory_id: row.beside if asked.ranking.neighbours else () for row in rows}
     rows += _analysed(conn, {other for beside in near.values() for other in beside} - near.keys())
     gone = _expired(conn, [row.memory_id for row in rows], asked.moment)

@@ -323,7 +323,7 @@ def test_a_close_that_is_cancelled_still_closes(path):
 
 
 def test_a_close_that_failed_is_tried_again(path, monkeypatch):
-    """A close that raises, such as while the file is in use by another thread, can be awaited again, and closes then."""
+    """A close that raises, such as while another thread uses the file, can be awaited again, and closes then."""
 
     async def work() -> None:
         store = aio.MemoryStore(path, embedder="none")
