@@ -116,7 +116,10 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
 
     `moment` is the present as stored: what has expired by then lends no words to its neighbours.
     """
-    memories, length = all_rows(conn, "SELECT memories, terms FROM statistics")[0]
+    with as_stored("the count of memories and terms"):
+        ((memories, length),) = all_rows(conn, "SELECT memories, terms FROM statistics")
+        if min(memories, length) < 0:
+            raise ValueError(f"{memories} memories with {length} terms")
     frequencies = _document_frequencies(conn, {term for word in words for term in word.terms})
     terms = tuple(sorted(frequencies))
     # No more than there are: an index that names more is damaged, which is said where its rows are read.

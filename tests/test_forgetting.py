@@ -451,3 +451,78 @@ def test_a_store_without_memories_is_purged_like_any_other(words):
     """A secure purge of a store without memories, words or spaces is no error, and the store goes on."""
     assert words.maintenance.purge(secure=True) == 0
     assert words.add("first").id == 1
+
+
+def test_unfinished_automatic_backups_go_too(path, words):
+    """What a kill left of an automatic backup, or beside one that is gone, holds memories as well and is removed."""
+    gone = fill(words)
+    content = path.read_bytes() + path.with_name(f"{path.name}-wal").read_bytes()
+    backup = automatic_name(path, "schema-5")
+    left = [backup.with_name(backup.name + end) for end in (".part", ".part-journal", "-wal", "-journal")]
+    for one in left:
+        one.write_bytes(content)
+    with pytest.warns(UserWarning, match=f"{backup.name}.part, .*: removed, since automatic backups held"):
+        words.delete(gone, secure=True)
+    assert not any(one.exists() for one in left)
+    assert traces(path.parent) == set()
+
+
+def test_a_backup_that_is_named_like_an_automatic_one_stays(path, words):
+    """Only what is named as memstore names its own copies is removed: others are their owner's."""
+    gone = fill(words)
+    own = [path.with_name(path.name + end) for end in (".before-the-trip.bak", ".before-repair-2026.bak", ".bak")]
+    own += [path.with_name("other-" + automatic_name(path, "repair").name)]
+    for one in own:
+        one.write_bytes(b"mine")
+    words.delete(gone, secure=True)
+    assert [one.read_bytes() for one in own] == [b"mine"] * len(own)
+
+
+def test_what_a_killed_backup_left_is_named(path, words):
+    """A folder beside the file that a backup or salvage left when it was killed is named, by doctor too; it stays."""
+    gone = fill(words)
+    left, empty = (path.with_name(f"copy.db.partial-{end}") for end in ("abc_1234", "xyz_1234"))
+    left.mkdir()
+    empty.mkdir()
+    (left / "copy.db").write_bytes(b"something")
+    with pytest.warns(UserWarning, match=f"^{left.name}: left by a backup or salvage that was stopped"):
+        words.delete(gone, secure=True)
+    assert (left / "copy.db").exists()
+    (found,) = [one for one in words.maintenance.doctor().findings if "a backup or salvage" in one.sentence]
+    assert (found.severity, found.count) == ("notice", 1)
+    assert left.name in found.sentence
+    assert empty.name not in found.sentence
+
+
+def test_a_folder_that_cannot_be_listed_is_told_of(path, words, monkeypatch):
+    """Where it can't be seen what lies beside the file that is said, and the file keeps its note."""
+    gone = fill(words)
+
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(StorageError, match=r"is gone, but .* can't be listed .*Permission denied.*purge --secure"):
+        words.delete(gone, secure=True)
+    found = words.maintenance.doctor()
+    assert found.healthy
+    assert any("can't be listed" in one.sentence for one in found.findings)
+    monkeypatch.undo()
+    words.maintenance.purge(secure=True)
+    assert traces(path.parent) == set()
+
+
+def test_by_a_link_all_is_found_that_lies_beside_the_file(tmp_path):
+    """A file that is opened by a link to it has its log and its copies beside itself, and they go with the rest."""
+    for name in ("real", "links"):
+        (tmp_path / name).mkdir()
+    path, link = tmp_path / "real" / "memory.db", tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with MemoryStore(link, embedder="none") as store:
+        gone = fill(store)
+        backup = store._database.copy(automatic_name(store._database.path, "repair"))
+        assert backup.parent == path.parent
+    with MemoryStore(path, embedder="none") as store, pytest.warns(UserWarning, match="removed"):
+        store.delete(gone, secure=True)
+    assert traces(path.parent) == set()
+    assert list(link.parent.iterdir()) == [link]

@@ -290,6 +290,9 @@ def test_a_bad_argument_to_a_tool_is_one_sentence_and_changes_nothing(path):
             assert "Traceback" not in told
         with pytest.raises(mcp.MCPError, match="there is no tool 'erase'; there are recall,"):
             await client.call_tool("erase", {})
+        for call in (client.call_tool, client.get_prompt):
+            with pytest.raises(mcp.MCPError, match=r"^.{100,300}$"):
+                await call("x" * 100_000, {})
         assert (await answered(client, "list_memories"))["total"] == 1
 
     session(path)(conversation)
@@ -361,6 +364,22 @@ def test_an_unbound_server_reads_all_namespaces_or_one(path):
         assert [(one["text"], one["namespace"]) for one in found] == [("the blue pot", "home")]
 
     session(path)(conversation)
+
+
+@pytest.mark.parametrize("given", ["Anota\u0063\u0327a\u0303o", " Anotação "])
+def test_a_namespace_is_the_one_that_the_store_writes(path, given):
+    """Bound to a namespace in another spelling of Unicode, or with white space round it, a server reads, changes and
+    counts what it stores.
+    """
+
+    async def conversation(client):
+        await answered(client, "remember", text="Our own note.")
+        assert "Our own note." in await said(client, "get", id=1)
+        await answered(client, "update", id=1, tags=["own"])
+        assert (await answered(client, "memory_stats"))["memories"] == 1
+        assert await answered(client, "forget", ids=[1]) == {"forgotten": [1]}
+
+    session(path, "--namespace", given)(conversation)
 
 
 def test_a_read_only_server_offers_no_writing_tool(path):
@@ -649,6 +668,22 @@ def test_standard_output_is_the_protocols_alone(bare, tmp_path):
         assert stray in err
 
 
+def test_half_a_character_is_no_reason_for_silence(bare, path):
+    """A text that a client cut within an emoji is stored with the replacement character in place of the half; a whole
+    one stays, and so does a backslash before what looks like a half.
+    """
+    server = bare()
+    server.shake_hands()
+    for number, text in enumerate((r"cut \ud83d", r"\uDE00 cut", r"whole \ud83d\ude00", r"C:\\ud83d\\n"), 1):
+        params = f'{{"name": "remember", "arguments": {{"text": "{text}"}}}}'
+        server.write(f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {params}}}')
+    lines, _ = server.end()
+    assert len(lines) == 4
+    with MemoryStore(path, embedder="none") as store:
+        texts = {one.text for one in store.list()}
+    assert texts == {"cut \ufffd", "\ufffd cut", "whole \U0001f600", r"C:\ud83d\n"}
+
+
 def test_the_handshake_imports_nothing_of_the_store(bare, path):
     """What is not needed to answer a handshake (numpy, the driver, the store) is not imported before it is answered,
     and no file is made.
@@ -673,6 +708,23 @@ def test_the_end_of_input_ends_the_server(bare, path):
     assert server.end() == ([], "")
     assert server.process.returncode == 0
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_what_was_asked_before_the_end_of_input_is_done_and_answered(bare, path):
+    """A whole conversation that comes through a pipe is answered to its end, though the input has ended by then."""
+    server = bare()
+    info = {"name": "pipe", "version": "0"}
+    server.send("initialize", 0, protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+    server.send("notifications/initialized")
+    for number in range(1, 21):
+        server.call(number, "remember", text=f"note {number}")
+    lines, err = server.end()
+    assert (err, server.process.returncode) == ("", 0)
+    answers = {one["id"]: one["result"] for one in map(json.loads, lines)}
+    assert set(answers) == set(range(21))
+    assert not any(one.get("isError") for one in answers.values())
+    with MemoryStore(path, embedder="none") as store:
+        assert store.count() == 20
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")

@@ -284,7 +284,7 @@ def test_a_failure_of_the_engine_is_an_error(fake, table, signal):
 
 
 def test_a_failure_of_one_space_is_a_reason(fake):
-    """A search whose vectors are gone answers by the other signals and says why; by them alone it is an error."""
+    """Without its vectors a search answers by the other signals and says why; asked for them alone it is an error."""
     fake.add("Ana ordered the lunch menu for Berlin")
     fake._database.connection().execute("DROP TABLE vectors_1")
     found = fake.search("what did Ana order in Berlin?")

@@ -31,6 +31,19 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     return found
 
 
+def linked_to(path: Path) -> Path:
+    """Return the path of the file that a link leads to, else the path itself.
+
+    SQLite keeps a log beside the file and not beside the link: whoever looks there would miss what is in it alone.
+    """
+    if not path.is_symlink():
+        return path
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise NotAStoreError(f"{path} is a link that leads back to itself; name the file.")
+    return found
+
+
 def require_file(path: Path, *, may_create: bool) -> None:
     """Raise `NotAStoreError` where no store can be opened at a path, `StorageError` where SQLite is too old."""
     if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:2]) < _MINIMUM_SQLITE:

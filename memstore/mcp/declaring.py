@@ -63,12 +63,12 @@ class Parameter:
         else:
             found = None
         if found is None or (self.kind == "text" and not self.blank and not found.strip()):
-            raise InvalidInputError(f"{self.name} is {_shown(value)}; give {_SAID[self.kind]}{self._within}.")
+            raise InvalidInputError(f"{self.name} is {shown(value)}; give {_SAID[self.kind]}{self._within}.")
         if self.choices and found not in self.choices:
-            raise InvalidInputError(f"{self.name} is {_shown(value)}; give one of {', '.join(self.choices)}.")
+            raise InvalidInputError(f"{self.name} is {shown(value)}; give one of {', '.join(self.choices)}.")
         size = found if self.kind == "number" else len(found) if listed else None
         if size is not None and not (self._least <= size <= self._most):
-            said = _shown(value) if self.kind == "number" else f"a list of {size:,}"
+            said = shown(value) if self.kind == "number" else f"a list of {size:,}"
             raise InvalidInputError(f"{self.name} is {said}; give {_SAID[self.kind]}{self._within}.")
         return found
 
@@ -150,7 +150,7 @@ class Tool:
         unknown = [name for name in given if name not in known]
         if unknown:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise InvalidInputError(f"{self.name} has no parameter {_shown(unknown[0])}; {takes}.")
+            raise InvalidInputError(f"{self.name} has no parameter {shown(unknown[0])}; {takes}.")
         missing = [one for one in self.parameters if one.required and one.name not in there]
         if missing:
             raise InvalidInputError(f"{self.name} needs {missing[0].name}: give {_SAID[missing[0].kind]}.")
@@ -175,9 +175,9 @@ def _as(kind: Kind, value: Any) -> Any:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Return a value as an error shows it: what it is, whole when that is short."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    shown = repr(value)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+    written = repr(value)
+    return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class Holder:
     """
 
     def __init__(self, options: Options, log: Callable[[str], None]) -> None:
-        self._options = options
+        self.options = options
         self._log = log
         self._store: MemoryStore | None = None
         self._opening = threading.Lock()
@@ -126,9 +126,10 @@ class Holder:
                 from memstore.checks import namespace
                 from memstore.store import MemoryStore
 
-                options = self._options
-                if options.namespace is not None:
-                    namespace(options.namespace)
+                if self.options.namespace is not None:
+                    # As the store writes it: what is in it is compared by that.
+                    self.options = replace(self.options, namespace=namespace(self.options.namespace))
+                options = self.options
                 if options.read_only and not options.db.exists():
                     raise NotFoundError(f"there is no memory file at {options.db}; memstore add makes it.")
                 how: Any = {name: getattr(options, name) for name in _HOW}

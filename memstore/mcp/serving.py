@@ -2,18 +2,20 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, TypeAlias, TypeVar
 
 from memstore import __version__
 from memstore.cleaning import plain
 from memstore.errors import MemstoreError, first_line
+from memstore.mcp.declaring import shown
 from memstore.mcp.guide import INSTRUCTIONS, PROMPT, PROMPT_DESCRIPTION, PROMPT_TITLE, TOPIC, TOPIC_DESCRIPTION
 from memstore.mcp.holding import Holder, Options
 from memstore.mcp.tools import offered
@@ -24,6 +26,12 @@ _Answering: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 _FIRST_PROGRESS, _NEXT_PROGRESS = 0.5, 2.0
 # How long calls that nobody waits for any longer may hold up the end: clients kill what has not ended in two seconds.
 _CLOSING_SECONDS = 1.0
+# How long calls that came before the end of input may take to be answered. A client that waits less for the end of the
+# process tells it to end; a pipe that holds a whole conversation waits.
+_ANSWERING_SECONDS = 5.0
+_NEXT_LOOK = 0.02
+# Escapes in a line of JSON: two halves of one character, a half alone, or any other.
+_ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)", re.IGNORECASE)
 # Each thread has a connection to the file of its own.
 _MOST_AT_ONCE = 8
 
@@ -48,14 +56,16 @@ def serve(options: Options) -> None:
     holder = Holder(options, _log)
 
     async def run() -> None:
-        server = _Server(options, holder).built()
+        unanswered = _Unanswered()
+        server = _Server(options, holder, unanswered).built()
         # The SDK asks no more of its input than to be gone through.
-        lines: Any = _lines(reading)
+        lines: Any = _lines(reading, unanswered)
         streams = mcp.server.stdio.stdio_server(lines, anyio.wrap_file(writing))
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_at_signal, group.cancel_scope)
             async with streams as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
+                told: Any = _Outgoing(outgoing, unanswered)
+                await server.run(incoming, told, server.create_initialization_options())
             group.cancel_scope.cancel()
 
     try:
@@ -90,12 +100,74 @@ def _protocol_streams() -> tuple[TextIOWrapper, TextIOWrapper]:
     )
 
 
-async def _lines(reading: TextIOWrapper) -> AsyncIterator[str]:
-    """Yield the lines of a stream; whoever waits for one can be cancelled, which the thread that reads can't."""
+class _Unanswered:
+    """What was asked and is not answered yet: the requests at work, and the messages that are not written."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one more while it lasts."""
+        self._number += 1
+        try:
+            yield
+        finally:
+            self._number -= 1
+
+    async def end(self) -> None:
+        """Return when all is answered, or when that takes too long."""
+        import anyio
+
+        quiet = 0
+        with anyio.move_on_after(_ANSWERING_SECONDS):
+            # Between two looks a request that has just been read, or an answer that has just been found, is counted.
+            while quiet < 2:
+                await anyio.sleep(_NEXT_LOOK)
+                quiet = 0 if self._number else quiet + 1
+
+
+class _Outgoing:
+    """The SDK's stream of messages to the client; each is unanswered until the writer has it."""
+
+    def __init__(self, stream: Any, unanswered: _Unanswered) -> None:
+        self._stream = stream
+        self._unanswered = unanswered
+
+    async def send(self, message: Any) -> None:
+        with self._unanswered.one():
+            await self._stream.send(message)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> "_Outgoing":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+async def _lines(reading: TextIOWrapper, unanswered: _Unanswered) -> AsyncIterator[str]:
+    """Yield the lines of a stream; whoever waits for one can be cancelled, which the thread that reads can't.
+
+    The end comes when what was asked before it is answered: the SDK drops calls that are still at work then.
+    """
     from anyio.to_thread import run_sync
 
     while line := await run_sync(reading.readline, abandon_on_cancel=True):
-        yield line
+        yield _whole(line)
+    await unanswered.end()
+
+
+def _whole(line: str) -> str:
+    """Return a line of JSON without half characters, which a client makes that cuts a text within an emoji.
+
+    The SDK takes such a line for no message, and whoever sent it waits in vain.
+    """
+    if "\\ud" not in line and "\\uD" not in line:
+        return line
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found.group(1) else found.group(), line)
 
 
 async def _cancel_at_signal(scope: Any) -> None:
@@ -121,9 +193,9 @@ def _log(sentence: str) -> None:
 class _Server:
     """What is answered to each request, as the protocol writes it."""
 
-    def __init__(self, options: Options, holder: Holder) -> None:
-        self._options = options
+    def __init__(self, options: Options, holder: Holder, unanswered: _Unanswered) -> None:
         self._holder = holder
+        self._unanswered = unanswered
         there = offered(bound=options.namespace is not None, read_only=options.read_only)
         self._tools = {tool.name: tool for tool in there}
 
@@ -149,10 +221,19 @@ class _Server:
             ("prompts/list", types.PaginatedRequestParams, types.ListPromptsResult, self._list_prompts),
             ("prompts/get", types.GetPromptRequestParams, types.GetPromptResult, self._get_prompt),
         ):
-            server.add_request_handler(method, params, _shaped(result, answer))
+            server.add_request_handler(method, params, self._shaped(result, answer))
         # The handshake is over: what it must not wait for begins.
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         return server
+
+    def _shaped(self, result: Any, answer: _Answering) -> _Answering:
+        """Return a handler whose answer has all that the protocol's version wants of such a result."""
+
+        async def handle(context: Any, params: Any) -> Any:
+            with self._unanswered.one():
+                return result.model_validate(await answer(context, params))
+
+        return handle
 
     async def _initialized(self, _context: Any, _params: Any) -> None:
         self._holder.begin()
@@ -164,7 +245,7 @@ class _Server:
     async def _call_tool(self, context: Any, params: Any) -> dict[str, Any]:
         tool = self._tools.get(params.name)
         if tool is None:
-            raise _refusal(f"there is no tool {plain(params.name)!r}; there are {', '.join(self._tools)}.")
+            raise _refusal(f"there is no tool {shown(params.name)}; there are {', '.join(self._tools)}.")
         try:
             given = tool.checked(params.arguments or {})
             answer = await self._in_thread(context, lambda desk, calls: getattr(calls, tool.name)(desk, given))
@@ -198,7 +279,7 @@ class _Server:
 
     async def _get_prompt(self, context: Any, params: Any) -> dict[str, Any]:
         if params.name != PROMPT:
-            raise _refusal(f"there is no prompt {plain(params.name)!r}; there is {PROMPT}.")
+            raise _refusal(f"there is no prompt {shown(params.name)}; there is {PROMPT}.")
         said = [INSTRUCTIONS]
         topic = (params.arguments or {}).get(TOPIC, "")
         if topic.strip():
@@ -231,7 +312,7 @@ class _Server:
             with self._holder.call() as store:
                 from memstore.mcp import calls
 
-                desk = calls.Desk(store=store, holder=self._holder, options=self._options, client=program)
+                desk = calls.Desk(store=store, holder=self._holder, options=self._holder.options, client=program)
                 return work(desk, calls)
 
         fault: Exception | None = None
@@ -245,15 +326,6 @@ class _Server:
         if fault is not None:
             raise fault
         return found
-
-
-def _shaped(result: Any, answer: _Answering) -> _Answering:
-    """Return a handler whose answer has all that the protocol's version wants of such a result."""
-
-    async def handle(context: Any, params: Any) -> Any:
-        return result.model_validate(await answer(context, params))
-
-    return handle
 
 
 async def _report(tell: Callable[..., Awaitable[None]]) -> None:
