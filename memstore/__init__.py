@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'memstore' has no attribute {name!r}")
-    if find_spec(f"memstore.{name}") is not None:
+    if name.isidentifier() and find_spec(f"memstore.{name}") is not None:
         return import_module(f"memstore.{name}")
     face = import_module("memstore.face")
     try:

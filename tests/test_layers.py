@@ -203,6 +203,7 @@ def test_the_package_has_its_public_names():
     exec("from memstore import *", names)
     assert all(names[name] is getattr(memstore, name) for name in memstore.__all__)
     assert loaded_by("import memstore; memstore.errors.MemstoreError") >= {"memstore"}
+    assert not any(hasattr(memstore, name) for name in ("nothing.there", "", "..errors"))
     with pytest.raises(AttributeError, match="module 'memstore' has no attribute 'Nothing'"):
         memstore.Nothing  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
