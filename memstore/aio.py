@@ -61,7 +61,7 @@ class _Calls:
     def end(self) -> Future[None]:
         """Take no more calls, and close the store once those that were made have ended."""
         with self._changing.lock:
-            if self._closing is None:
+            if self._closing is None or (self._closing.done() and self._closing.exception() is not None):
                 # Not in one of the threads that it waits for.
                 apart = ThreadPoolExecutor(1, thread_name_prefix="memstore-end")
                 self._closing = apart.submit(self._close)
@@ -212,7 +212,7 @@ class MemoryStore(_Part[store.MemoryStore]):
     async def close(self) -> None:
         """Close the file once the calls that were made have ended, also when the wait is cancelled.
 
-        Can be awaited twice.
+        Can be awaited twice; where it failed the second tries again.
         """
         await asyncio.shield(asyncio.wrap_future(self._calls.end()))
 

@@ -17,8 +17,9 @@ from memstore.masking import masked, masked_values
 from memstore.records import Ageing, Moment, NewMemory, Preset
 
 # How much there can be of what: README has it as a table, tests/test_limits.py tries each and one more.
-# Characters of a memory's text: the analysis of ten million takes a minute and up to 1.5 GB, and grows with the text.
-LONGEST_TEXT = 10_000_000
+# Characters of a memory's text: to analyse so many takes half a minute, of nothing but different words a minute and a
+# half and 1.5 GB.
+LONGEST_TEXT = 10 * 2**20
 # Characters of a namespace, author, thread, tag, entity, known term, space or profile, and of a key.
 LONGEST_NAME = 1_000
 LONGEST_KEY = 4_000

@@ -320,7 +320,7 @@ def _existing(conn: apsw.Connection, ids: Iterable[int]) -> list[int]:
     )
     if len(rows) < len(given):
         lost = len(given) - len(rows)
-        warnings.warn(f"an index names {lost} memories that are not there; export and import mend it.", stacklevel=2)
+        warnings.warn(f"an index names {lost} memories that are not there: memstore doctor --repair.", stacklevel=2)
     return [memory_id for (memory_id,) in rows]
 
 

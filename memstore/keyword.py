@@ -116,7 +116,10 @@ def ask(conn: apsw.Connection, words: Sequence[QueryWord], ranking: Ranking, mom
 
     `moment` is the present as stored: what has expired by then lends no words to its neighbours.
     """
-    memories, length = all_rows(conn, "SELECT memories, terms FROM statistics")[0]
+    with as_stored("the count of memories and terms"):
+        ((memories, length),) = all_rows(conn, "SELECT memories, terms FROM statistics")
+        if min(memories, length) < 0:
+            raise ValueError(f"{memories} memories with {length} terms")
     frequencies = _document_frequencies(conn, {term for word in words for term in word.terms})
     terms = tuple(sorted(frequencies))
     # No more than there are: an index that names more is damaged, which is said where its rows are read.
@@ -209,7 +212,7 @@ def score(conn: apsw.Connection, asked: Asked, ids: Sequence[int]) -> dict[int, 
     rows = _analysed(conn, ids)
     if len(rows) < len(ids):
         lost = len(ids) - len(rows)
-        warnings.warn(f"{lost} memories are not analysed as they should be; export and import mend it.", stacklevel=2)
+        warnings.warn(f"{lost} memories are not analysed as they should be: memstore doctor --repair.", stacklevel=2)
     near = {row.memory_id: row.beside if asked.ranking.neighbours else () for row in rows}
     rows += _analysed(conn, {other for beside in near.values() for other in beside} - near.keys())
     gone = _expired(conn, [row.memory_id for row in rows], asked.moment)

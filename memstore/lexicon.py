@@ -56,8 +56,8 @@ class Lexicon:
             found[folded] = (*found.get(folded, ()), word)
         return found
 
-    def keep(self, conn: apsw.Connection, spellings: Iterable[str], languages: tuple[str, ...]) -> set[str]:
-        """Write what is known of the words of memories into the file; return those that were new to it.
+    def keep(self, conn: apsw.Connection, spellings: Iterable[str], languages: tuple[str, ...]) -> "Kept":
+        """Write what is known of the words of memories into the file; return what to note with `kept` once it is there.
 
         What an earlier analysis said of them is replaced, what a later one said stays.
         """
@@ -82,14 +82,15 @@ class Lexicon:
                 for one in self.lookup(new, languages).values()
             ],
         )
-        return new
+        return Kept(words=new, among=words.kept)
 
-    def kept(self, spellings: set[str], languages: tuple[str, ...]) -> None:
+    @staticmethod
+    def kept(written: Iterable["Kept"]) -> None:
         """Note that words are in the file, once the transaction of `keep` is."""
-        words = self._of(languages)
-        if len(words.kept) + len(spellings) > _MOST_IN_MEMORY:
-            words.kept = set()
-        words.kept.update(spellings)
+        for one in written:
+            if len(one.among) + len(one.words) > _MOST_IN_MEMORY:
+                one.among.clear()
+            one.among.update(one.words)
 
     def forget(self) -> None:
         """Know only what the file says again, once that was mended."""
@@ -126,6 +127,17 @@ class Lexicon:
                 if plain is not None:
                     found.setdefault(folded, Word(spelling=folded, stems=plain, folded_stems=None))
         return {one: found[one] for one in spellings & found.keys()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Words that a transaction has written, and the set of those in the file that they belong to then.
+
+    That set is of no use any more where words were taken out of the file since: they may have been among these.
+    """
+
+    words: set[str]
+    among: set[str]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -340,6 +340,7 @@ def ages(conn: apsw.Connection, ids: Sequence[int], moment: str) -> list[tuple[f
         " WHERE m.id IN (SELECT value FROM json_each(?)) ORDER BY m.id",
         (json.dumps(list(ids)),),
     )
+    require_read(ids, {row[0] for row in rows})
     found: list[tuple[float, float | None, bool]] = []
     for memory_id, created, used, pinned in rows:
         with as_stored(f"memory {memory_id}"):
@@ -376,6 +377,14 @@ def read(conn: apsw.Connection, ids: Iterable[int]) -> dict[int, Memory]:
         with as_stored(f"memory {row.id}"):
             found[fields[0]] = _memory(row, entities, languages, pending, by, uses, used_at)
     return found
+
+
+def require_read(wanted: Iterable[int], found: Container[int]) -> None:
+    """Raise `DamagedStoreError` where a memory that the file names, in the same transaction, could not be read."""
+    for memory_id in wanted:
+        if memory_id not in found:
+            with as_stored(f"memory {memory_id}"):
+                raise LookupError("an index names it, and it is not in its table")
 
 
 def _memory(
@@ -456,8 +465,8 @@ def _read_row(fields: Sequence[Any], tags: str) -> Row:
         numbers = [one for one in (row.position, row.created_offset, row.replaces) if one is not None]
         if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, int | float) for one in numbers):
             raise TypeError("a field is not of its type")
-        for stored in filter(None, (row.created_at, row.updated_at, row.expires_at)):
-            if checks.stamp(checks.moment(stored)) != stored:
+        for stored in (row.created_at, row.updated_at, row.expires_at):
+            if stored is not None and checks.stamp(checks.moment(stored)) != stored:
                 raise ValueError(f"{stored!r} is no time as it is stored")
         # The date on the caller's clock must be one too.
         _ = row.day

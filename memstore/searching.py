@@ -264,6 +264,7 @@ def _read(conn: apsw.Connection, found: Found, gathered: Gathered, fused: Fused,
     """Read what is known of the candidates at some indices."""
     ids = gathered.ids[wanted].tolist()
     there = memories.read(conn, ids)
+    memories.require_read(ids, there)
     matched: Mapping[int, tuple[str, ...]] = {}
     lent: Mapping[int, tuple[str, ...]] = {}
     if found.asked is not None:

@@ -181,7 +181,11 @@ class MemoryStore:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the store can't be used after. Can be called twice."""
+        """Close the file; the store can't be used after. Can be called twice.
+
+        Transactions of other threads are waited for, up to 15 seconds, then it raises `BusyError`; what these threads
+        ask after raises `StorageError`.
+        """
         self._database.close()
 
     def add(
@@ -361,8 +365,9 @@ class MemoryStore:
         before: it overwrites them, merges the keyword index, drops the words, names and numbers of terms that no memory
         has any more, writes the file anew, empties its log, and removes the automatic backups, of which it warns. The
         known terms (`terms`) stay. It takes seconds for ten thousand memories, keeps other writers waiting, and needs
-        free disk of twice the file's size. It does not reach copies, exports and backups of your own, snapshots of the
-        file system, what a disk keeps of blocks that were given back or moved, nor the memory of a process that runs.
+        free disk of twice the file's size. It does not reach copies, exports and backups of your own, folders that a
+        killed backup or salvage left (it warns of those beside the file), snapshots of the file system, what a disk
+        keeps of blocks that were given back or moved, nor the memory of a process that runs.
 
         Raises `BusyError` when someone still reads an older state of the file: the memories are gone then, the log may
         hold them, and the file says so when it is opened until `maintenance.purge(secure=True)` has ended it. Raises

@@ -81,8 +81,10 @@ def turns(conn: apsw.Connection, ids: Iterable[int], moment: str) -> dict[int, T
     with as_stored("the cache of analysed texts"):
         wanted = {row[0]: {int(other) for other in row[-1].split(" ") if other} for row in rows}
     others = set().union(*wanted.values()) - wanted.keys()
-    # In the order of their threads, so that the turns beside each are those next to it.
-    rows = sorted([*rows, *_turns(conn, others, moment)], key=lambda row: (row[1], row[2], row[3], row[0]))
+    rows += _turns(conn, others, moment)
+    with as_stored("the order of a thread"):
+        # In the order of their threads, so that the turns beside each are those next to it.
+        rows.sort(key=lambda row: (row[1], row[2], row[3], row[0]))
     made: dict[int, Turn] = {}
     for index, (memory_id, namespace, thread, _, author, length, text, _) in enumerate(rows):
         # What is next here is so in the thread only where the memory knows it: between them may be others.

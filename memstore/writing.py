@@ -15,7 +15,7 @@ from memstore.database import Database, overwriting
 from memstore.entities import Mentions, Recogniser
 from memstore.errors import DamagedStoreError, MemstoreError, SecretWarning
 from memstore.filling import Filler
-from memstore.lexicon import Lexicon
+from memstore.lexicon import Kept, Lexicon
 from memstore.making import MadeOf, Span
 from memstore.masking import secret_in
 from memstore.memories import Row
@@ -139,7 +139,7 @@ class Writer:
                 except (DamagedStoreError, TypeError, ValueError):
                     damaged.append(memory_id)
         done = 0
-        words = _NewWords()
+        words: list[Kept] = []
         with self._database.write() as conn:
             stale = _Stale()
             staleness.agree(conn, self._analyser)
@@ -151,7 +151,7 @@ class Writer:
                     continue
                 if row.body != before.body or learnt != known or ready.spoken != self._analyser.languages:
                     ready = self._prepare(row, learnt)
-                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
+                words.append(self._lexicon.keep(conn, ready.words, ready.spoken))
                 keyword.index(conn, memory_id, ready.terms, ready.languages, stamp(ready.spoken))
                 names = ready.found
                 if self._recogniser is None and entities.was_recognised(conn):
@@ -162,7 +162,7 @@ class Writer:
             stale.renew(conn)
             if not staleness.stale(conn, self._analyser).ours:
                 self._lexicon.forget_earlier(conn, self._analyser.stamp)
-        words.kept(self._lexicon)
+        self._lexicon.kept(words)
         return done, tuple(damaged)
 
     def _step(self) -> None:
@@ -214,7 +214,7 @@ class Writer:
         vectors = self._filler.prepare(spans, embed=embed)
         done: list[tuple[int, Outcome]] = []
         unprepared: list[int] = []
-        words = _NewWords()
+        words: list[Kept] = []
         cleared: dict[int, Memory] = {}
         with self._database.write() as conn:
             stale = _Stale()
@@ -265,11 +265,11 @@ class Writer:
                     # The memory was changed while this one was embedding, or earlier in this batch.
                     ready = self._prepare(row, known)
                     unprepared.append(row.id)
-                words.add(ready.spoken, self._lexicon.keep(conn, ready.words, ready.spoken))
+                words.append(self._lexicon.keep(conn, ready.words, ready.spoken))
                 self._index(conn, row, ready, plan.given, places)
             stale.renew(conn)
             written = cleared | memories.read(conn, {memory_id for memory_id, _ in done})
-        words.kept(self._lexicon)
+        self._lexicon.kept(words)
         if secret is not None:
             self._tell(secret, written)
         if unprepared and embed:
@@ -340,21 +340,6 @@ class Writer:
             found=found_in(row, known, self._recogniser),
             spans=passages.cut(row.text),
         )
-
-
-class _NewWords:
-    """The words that a transaction has brought into the file, by the languages that they were stemmed in."""
-
-    def __init__(self) -> None:
-        self._words: dict[tuple[str, ...], set[str]] = {}
-
-    def add(self, spoken: tuple[str, ...], words: set[str]) -> None:
-        self._words.setdefault(spoken, set()).update(words)
-
-    def kept(self, lexicon: Lexicon) -> None:
-        """Tell the lexicon, once the transaction is done."""
-        for spoken, words in self._words.items():
-            lexicon.kept(words, spoken)
 
 
 class _Stale:

@@ -16,7 +16,16 @@ import pytest
 from conftest import FakeEmbedder
 
 import memstore
-from memstore import InvalidInputError, NewMemory, NotAStoreError, NotFoundError, StorageError, aio, maintenance
+from memstore import (
+    BusyError,
+    InvalidInputError,
+    NewMemory,
+    NotAStoreError,
+    NotFoundError,
+    StorageError,
+    aio,
+    maintenance,
+)
 from memstore.profiles import Profiles
 from memstore.spaces import Spaces
 from memstore.terms import Terms
@@ -307,6 +316,28 @@ def test_a_close_that_is_cancelled_still_closes(path):
             await closing
         embedder.go.set()
         await adding
+        await store.close()
+        assert not path.with_name("memory.db-wal").exists()
+
+    run(work())
+
+
+def test_a_close_that_failed_is_tried_again(path, monkeypatch):
+    """A close that raises, such as while another thread uses the file, can be awaited again, and closes then."""
+
+    async def work() -> None:
+        store = aio.MemoryStore(path, embedder="none")
+        await store.add("a note")
+
+        def in_use(_) -> None:
+            raise BusyError("in use")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(memstore.MemoryStore, "close", in_use)
+            with pytest.raises(BusyError, match="in use"):
+                await store.close()
+        with pytest.raises(StorageError, match="was closed"):
+            await store.count()
         await store.close()
         assert not path.with_name("memory.db-wal").exists()
 

@@ -173,6 +173,9 @@ def test_no_file_is_written_over(tmp_path):
             store.maintenance.backup(tmp_path / "no folder" / "copy.db")
         with pytest.raises(NotAStoreError):
             store.maintenance.backup("a\0b")
+        # A variable of a script that was never set names no folder.
+        with pytest.raises(NotAStoreError, match="it is empty"):
+            store.maintenance.backup("")
         # Taken while it was being made: the other keeps the name.
         with pytest.raises(StorageError, match="exists already"):
             store.maintenance.backup(

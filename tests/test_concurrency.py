@@ -2,13 +2,15 @@
 
 import multiprocessing
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from conftest import FakeEmbedder
 
-from memstore import MemoryStore
+from memstore import BusyError, MemoryStore, StorageError
+from memstore.database import faults
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -98,6 +100,35 @@ def test_a_forked_child_embeds_like_its_parent(real):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not real.add("after the child").pending
+
+
+def test_a_store_is_closed_once_no_thread_is_in_a_transaction(path, monkeypatch):
+    """Closing waits for the write of another thread, which is whole; too long a one is an error, and closed later."""
+    store = MemoryStore(path, embedder="none")
+    store.add("the first")
+    began, go = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store._database.write() as conn:
+            began.set()
+            go.wait(30)
+            conn.execute("UPDATE memories SET author = 'Ana'")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        began.wait(30)
+        with monkeypatch.context() as patched:
+            patched.setattr(faults, "BUSY_SECONDS", 0.1)
+            with pytest.raises(BusyError, match=r"memory\.db is still used by another thread; close it again when"):
+                store.close()
+        with pytest.raises(StorageError, match=r"memory\.db was closed; open the store again"):
+            store.count()
+        threading.Timer(0.2, go.set).start()
+        store.close()
+        assert not path.with_name("memory.db-wal").exists()
+        writing.result()
+    with MemoryStore(path, embedder="none") as again, again._database.read() as conn:
+        assert conn.execute("SELECT author FROM memories").get == "Ana"
 
 
 def test_an_answer_is_read_from_one_state(path):

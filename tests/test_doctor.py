@@ -1,6 +1,7 @@
 """Doctor: a sound file has no finding, and each fault planted past memstore is named."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -321,6 +322,16 @@ def test_loose_mode(copied):
     assert found.healthy
     (said,) = notices(found)
     assert said.startswith("others than you can read or write memory.db (mode 0644)")
+    assert found.findings[0].remedy.startswith("chmod 600 memory.db")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_loose_mode_of_the_folder(copied):
+    """What mends a folder where everyone can replace the file leaves the folder one that can be entered."""
+    copied.parent.chmod(0o777)
+    copied.chmod(0o640)
+    (found,) = diagnose(copied).findings
+    assert re.fullmatch(rf"chmod 600 memory\.db[\w. -]*, and chmod o-w {copied.parent}", found.remedy)
 
 
 def test_free_pages(opened):

@@ -14,6 +14,7 @@ from conftest import FakeEmbedder
 from memstore import MemoryStore, NewMemory
 from memstore.database import automatic_name, faults
 from memstore.errors import BusyError, DamagedStoreError, EmbedderError, InvalidInputError, ReadOnlyError, StorageError
+from memstore.lexicon import Lexicon
 from memstore.maintenance import scrubbing
 
 PAST = datetime.now(UTC) - timedelta(hours=1)
@@ -63,6 +64,31 @@ def vector_of(store: MemoryStore, memory_id: int, table: str = "vectors_1") -> n
     with store._database.read() as conn:
         sql = f"SELECT embedding FROM {table} WHERE rowid = (SELECT min(id) FROM passages WHERE memory_id = ?)"
         return np.frombuffer(conn.execute(sql, (memory_id,)).get, dtype=np.float32)
+
+
+def test_words_that_are_forgotten_while_another_thread_writes_are_written_again(words, monkeypatch):
+    """A thread that has just written a word does not take it for stored once another has forgotten it without trace."""
+    noting, forgotten = threading.Event(), threading.Event()
+    real = Lexicon.kept
+
+    def late(written):
+        if threading.current_thread() is writer:
+            noting.set()
+            forgotten.wait(30)
+        real(written)
+
+    words.add("what was there")
+    monkeypatch.setattr(Lexicon, "kept", staticmethod(late))
+    writer = threading.Thread(target=words.add, args=("informação secreta",))
+    writer.start()
+    noting.wait(30)
+    (secret,) = (memory for memory in words.list() if "secreta" in memory.text)
+    words.delete(secret.id, secure=True)
+    words.add("something else")
+    forgotten.set()
+    writer.join()
+    words.add("informação pública")
+    assert words.maintenance.doctor().healthy
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
@@ -451,3 +477,78 @@ def test_a_store_without_memories_is_purged_like_any_other(words):
     """A secure purge of a store without memories, words or spaces is no error, and the store goes on."""
     assert words.maintenance.purge(secure=True) == 0
     assert words.add("first").id == 1
+
+
+def test_unfinished_automatic_backups_go_too(path, words):
+    """What a kill left of an automatic backup, or beside one that is gone, holds memories as well and is removed."""
+    gone = fill(words)
+    content = path.read_bytes() + path.with_name(f"{path.name}-wal").read_bytes()
+    backup = automatic_name(path, "schema-5")
+    left = [backup.with_name(backup.name + end) for end in (".part", ".part-journal", "-wal", "-journal")]
+    for one in left:
+        one.write_bytes(content)
+    with pytest.warns(UserWarning, match=f"{backup.name}.part, .*: removed, since automatic backups held"):
+        words.delete(gone, secure=True)
+    assert not any(one.exists() for one in left)
+    assert traces(path.parent) == set()
+
+
+def test_a_backup_that_is_named_like_an_automatic_one_stays(path, words):
+    """Only what is named as memstore names its own copies is removed: others are their owner's."""
+    gone = fill(words)
+    own = [path.with_name(path.name + end) for end in (".before-the-trip.bak", ".before-repair-2026.bak", ".bak")]
+    own += [path.with_name("other-" + automatic_name(path, "repair").name)]
+    for one in own:
+        one.write_bytes(b"mine")
+    words.delete(gone, secure=True)
+    assert [one.read_bytes() for one in own] == [b"mine"] * len(own)
+
+
+def test_what_a_killed_backup_left_is_named(path, words):
+    """A folder beside the file that a backup or salvage left when it was killed is named, by doctor too; it stays."""
+    gone = fill(words)
+    left, empty = (path.with_name(f"copy.db.partial-{end}") for end in ("abc_1234", "xyz_1234"))
+    left.mkdir()
+    empty.mkdir()
+    (left / "copy.db").write_bytes(b"something")
+    with pytest.warns(UserWarning, match=f"^{left.name}: left by a backup or salvage that was stopped"):
+        words.delete(gone, secure=True)
+    assert (left / "copy.db").exists()
+    (found,) = [one for one in words.maintenance.doctor().findings if "a backup or salvage" in one.sentence]
+    assert (found.severity, found.count) == ("notice", 1)
+    assert left.name in found.sentence
+    assert empty.name not in found.sentence
+
+
+def test_a_folder_that_cannot_be_listed_is_told_of(path, words, monkeypatch):
+    """Where it can't be seen what lies beside the file that is said, and the file keeps its note."""
+    gone = fill(words)
+
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(StorageError, match=r"is gone, but .* can't be listed .*Permission denied.*purge --secure"):
+        words.delete(gone, secure=True)
+    found = words.maintenance.doctor()
+    assert found.healthy
+    assert any("can't be listed" in one.sentence for one in found.findings)
+    monkeypatch.undo()
+    words.maintenance.purge(secure=True)
+    assert traces(path.parent) == set()
+
+
+def test_by_a_link_all_is_found_that_lies_beside_the_file(tmp_path):
+    """A file that is opened by a link to it has its log and its copies beside itself, and they go with the rest."""
+    for name in ("real", "links"):
+        (tmp_path / name).mkdir()
+    path, link = tmp_path / "real" / "memory.db", tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with MemoryStore(link, embedder="none") as store:
+        gone = fill(store)
+        backup = store._database.copy(automatic_name(store._database.path, "repair"))
+        assert backup.parent == path.parent
+    with MemoryStore(path, embedder="none") as store, pytest.warns(UserWarning, match="removed"):
+        store.delete(gone, secure=True)
+    assert traces(path.parent) == set()
+    assert list(link.parent.iterdir()) == [link]

@@ -1,5 +1,6 @@
 """Inputs that nobody should give and files that no one wrote; `python -m tests.fuzz` is the long form."""
 
+import io
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from conftest import FakeEmbedder
 from fuzz import fuzz_files, fuzz_inputs
 
-from memstore import DamagedStoreError, InvalidInputError, MemoryStore, SignalUnavailableError
+from memstore import DamagedStoreError, InvalidInputError, MemoryStore, SignalUnavailableError, memories
 from memstore.errors import MemstoreError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -110,6 +111,10 @@ def test_memories_are_written_and_deleted_beside_a_lost_vector_table(damaged):
         ("PRAGMA ignore_check_constraints = on; UPDATE memories SET metadata = '{' WHERE id = 3", "get"),
         ("PRAGMA ignore_check_constraints = on; UPDATE memories SET metadata = '[]' WHERE id = 3", "get"),
         ("UPDATE uses SET last_used_at = 'yesterday'", "get"),
+        ("UPDATE memories SET created_at = '' WHERE id = 3", "export"),
+        ("UPDATE memories SET position = NULL WHERE id = 3", "search"),
+        ("UPDATE statistics SET memories = -1", "search"),
+        ("DELETE FROM statistics", "search"),
     ],
 )
 def test_a_row_that_no_write_could_leave_is_said_to_be_damaged(written, damaged, sql, asked):
@@ -117,7 +122,25 @@ def test_a_row_that_no_write_could_leave_is_said_to_be_damaged(written, damaged,
     with MemoryStore(written, embedder=FakeEmbedder()) as store:
         store.mark_used(3)
     with pytest.raises(DamagedStoreError, match="memstore salvage"), damaged(sql, embedder=FakeEmbedder()) as store:
-        store.search("Maria da Silva note garden", k=20) if asked == "search" else store.get(3)
+        {
+            "search": lambda: store.search("Maria da Silva note garden", k=20),
+            "get": lambda: store.get(3),
+            "export": lambda: store.export(io.StringIO()),
+        }[asked]()
+
+
+def test_a_memory_that_only_an_index_has_is_said_to_be_damaged(written, monkeypatch):
+    """What a search finds and then can't read, in one state of the file, is told as damage.
+
+    A damaged page of the table gives a row to who reads along it, and not to who looks it up.
+    """
+    whole = memories.read
+    with MemoryStore(written, embedder="none") as store:
+        monkeypatch.setattr(memories, "read", lambda conn, ids: whole(conn, [one for one in ids if one != 3]))
+        with pytest.raises(DamagedStoreError, match=r"memory 3 is damaged .*an index names it.* memstore salvage"):
+            store.search("note 2 garden", k=20)
+        with store._database.read() as conn, pytest.raises(DamagedStoreError, match="memory 99 is damaged"):
+            memories.ages(conn, [3, 99], "2026-01-01T00:00:00.000000Z")
 
 
 def test_a_damaged_memory_can_be_deleted(damaged):
@@ -172,8 +195,6 @@ def test_a_place_below_zero_by_nothing_is_zero(words):
     assert str(memory.position) == "0.0"
     with words._database.read() as conn:
         stored = conn.execute("SELECT row_hash FROM memories").get
-    from memstore import memories
-
     with words._database.read() as conn:
         assert memories.get(conn, memory.id).row_hash == stored
 

@@ -1,6 +1,7 @@
 """The order of the modules: imports run downward, and what one module alone may do no other does."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -203,8 +204,20 @@ def test_the_package_has_its_public_names():
     exec("from memstore import *", names)
     assert all(names[name] is getattr(memstore, name) for name in memstore.__all__)
     assert loaded_by("import memstore; memstore.errors.MemstoreError") >= {"memstore"}
-    assert not any(hasattr(memstore, name) for name in ("nothing.there", "", "..errors"))
     with pytest.raises(AttributeError, match="module 'memstore' has no attribute 'Nothing'"):
         memstore.Nothing  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec("from memstore import nothing")
+    # Whoever asks for a path gets the answer of any module, and no error of the import system.
+    assert not hasattr(memstore, "errors.MemstoreError")
+
+
+def test_a_checker_of_types_knows_the_public_names():
+    """Names that are had late have their types, and a name that there is not is an error and not of any type."""
+    pytest.importorskip("mypy")
+    code = "import memstore; reveal_type(memstore.MemoryStore); memstore.MemoryStoer"
+    alone = ("--config-file=", f"--cache-dir={os.devnull}", "--follow-imports=silent", "--ignore-missing-imports")
+    asked = [sys.executable, "-m", "mypy", *alone, "-c", code]
+    done = subprocess.run(asked, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=300, check=False)
+    assert "-> memstore.store.MemoryStore" in done.stdout
+    assert 'has no attribute "MemoryStoer"' in done.stdout, done.stdout

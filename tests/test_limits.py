@@ -114,11 +114,11 @@ def test_the_longest_text_is_stored_and_found(words):
 def test_a_longer_text_is_refused(words, tmp_path):
     """A text one character past its limit is refused by every way in, with its length and what to do."""
     text = "a" * (checks.LONGEST_TEXT + 1)
-    refused(words, "text has 10,000,001 characters, at most 10,000,000 are stored; split it", text=text)
+    refused(words, "text has 10,485,761 characters, at most 10,485,760 are stored; split it", text=text)
     (tmp_path / "long.md").write_text(text)
-    with pytest.raises(InvalidInputError, match="10,000,000 characters"):
+    with pytest.raises(InvalidInputError, match="10,485,760 characters"):
         words.import_markdown(tmp_path / "long.md")
-    with pytest.raises(InvalidInputError, match="10,000,000"):
+    with pytest.raises(InvalidInputError, match="10,485,760"):
         words.import_text(text)
 
 

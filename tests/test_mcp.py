@@ -576,7 +576,7 @@ def test_names_and_tags_too_are_bounded(path):
     async def conversation(client):
         found = await client.call_tool("search", {"query": "pot", "limit": 50})
         shown = len(found.structured_content["memories"])
-        assert f"{50 - shown} more were found; there was no room" in found.content[0].text
+        assert f"{50 - shown} more were found; their names" in found.content[0].text
         thread = (await client.read_resource("thread://t")).contents[0].text
         texts, offset = [], 0
         while offset is not None:

@@ -1,8 +1,13 @@
 """How a file is opened and kept: what a commit waits for, which journal it has, how long a lock is waited for."""
 
+import _thread
+import contextlib
+import functools
 import json
+import operator
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +21,7 @@ from click.testing import CliRunner
 from memstore import MemoryStore
 from memstore.cli.commands import cli
 from memstore.database import BUSY_SECONDS, faults
-from memstore.errors import BusyError, InvalidInputError, MemstoreError, StorageError
+from memstore.errors import BusyError, InvalidInputError, MemstoreError, NotAStoreError, StorageError
 from memstore.store import MemoryStore as Store
 
 NORMAL, FULL, EXTRA = 1, 2, 3
@@ -248,6 +253,55 @@ def test_no_read_writes(opened):
             changes.append(sql)
             assert writing, sql
     assert len(changes) > 10
+
+
+@pytest.mark.parametrize("begun", ["write", "read"])
+@pytest.mark.parametrize("after", range(1, 9))
+def test_an_interruption_while_a_transaction_begins_leaves_none_open(words, begun, after):
+    """Control-C at any step of the statement that begins a transaction leaves the store as it was: it goes on."""
+    words.add("the first")
+    connection = words._database.connection()
+
+    # Once, and by no code of Python's, which would be interrupted itself.
+    interrupt = functools.partial(next, map(operator.is_, map(_thread.interrupt_main, [signal.SIGINT]), [True]), False)
+
+    def traced(_cursor, sql, _values):
+        if sql.startswith("BEGIN"):
+            connection.set_progress_handler(interrupt, after)
+        return True
+
+    connection.exec_trace = traced
+    # It may come later, or not at all, where the statement has fewer steps.
+    with contextlib.suppress(KeyboardInterrupt), getattr(words._database, begun)():
+        pass
+    connection.exec_trace = None
+    connection.set_progress_handler(None)
+    assert not connection.in_transaction
+    words.add("the second")
+    assert words.count() == 2
+
+
+def test_a_connection_that_is_parted_with_is_not_kept(words, monkeypatch):
+    """A thread that opens its connection anew, since a file read in place has changed, leaves nothing of the last."""
+    monkeypatch.setattr(words._database._opener, "out_of_date", lambda: True)
+    for _ in range(5):
+        words.count()
+    assert len(words._database._connections._opened) == 1
+
+
+def test_a_link_is_the_file_that_it_leads_to(tmp_path):
+    """A link stands for its file, also while that is not made yet; one that leads nowhere at all is our error."""
+    (tmp_path / "far").mkdir()
+    file, link, circle = tmp_path / "far" / "memory.db", tmp_path / "link.db", tmp_path / "circle.db"
+    link.symlink_to(file)
+    circle.symlink_to(circle)
+    with MemoryStore(link, embedder="none") as store:
+        store.add("in the file")
+        assert store._database.size() == sum(file.with_name(f"memory.db{end}").stat().st_size for end in ("", "-wal"))
+    with MemoryStore(file, embedder="none") as store:
+        assert store.count() == 1
+    with pytest.raises(NotAStoreError, match=r"circle\.db is a link that leads back to itself; name the file"):
+        MemoryStore(circle, embedder="none")
 
 
 ERRORS = sorted(

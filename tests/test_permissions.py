@@ -192,6 +192,20 @@ def test_a_log_in_a_folder_that_cannot_be_written_is_read(folder, tmp_path, shar
     assert {one: one.read_bytes() for one in folder.iterdir()} == before
 
 
+def test_a_log_is_read_through_a_link(folder, tmp_path):
+    """A link to a file in a folder that can't be written hides nothing of what is in the log beside that file."""
+    path, link = folder / "memory.db", folder.parent / "links" / "link.db"
+    left_by_a_kill(path)
+    folder.chmod(0o555)
+    link.parent.mkdir()
+    link.parent.chmod(0o777)
+    link.symlink_to(path)
+    found, refused, told = as_a_user(link, tmp_path / "warm.db", READ)
+    assert found == BOTH
+    assert refused.startswith("ReadOnlyError memory.db is read-only and can't be changed: the file's permissions")
+    assert told.startswith("1 memory.db: its folder can't be written and a journal beside it holds memories")
+
+
 def test_a_write_that_was_cut_off_is_taken_back_where_nothing_can_be_written(folder, tmp_path):
     """A rollback journal that a killed process left is carried out in a copy: no half of a write is read."""
     path, live = folder / "memory.db", folder / "live"

@@ -262,8 +262,6 @@ def test_any_mixture_of_operators_is_a_query(filled, pieces, joint):
     [
         ("memory_terms", "keyword"),
         ("memory_terms", None),
-        ("vectors_1", "semantic"),
-        ("vectors_1", None),
         ("memory_entities", "entity"),
         ("memory_entities", None),
         ("analysed", "keyword"),
@@ -272,7 +270,10 @@ def test_any_mixture_of_operators_is_a_query(filled, pieces, joint):
     ],
 )
 def test_a_failure_of_the_engine_is_an_error(fake, table, signal):
-    """A search that the engine can't carry out raises an error of memstore's, never an answer of nothing."""
+    """A search that the engine can't carry out raises an error of memstore's, never an answer of nothing.
+
+    Vectors that are gone cost their own signal alone, which says so.
+    """
     fake.add("Ana ordered the lunch menu for Berlin")
     assert len(fake.search("what did Ana order in Berlin?")) == 1
     conn = fake._database.connection()
@@ -280,6 +281,17 @@ def test_a_failure_of_the_engine_is_an_error(fake, table, signal):
     conn.execute(f"DROP TABLE {table}")
     with pytest.raises(MemstoreError, match=r"memory\.db"):
         fake.search("what did Ana order in Berlin?", signals=None if signal is None else [signal])
+
+
+def test_a_failure_of_one_space_is_a_reason(fake):
+    """Without its vectors a search answers by the other signals and says why; asked for them alone it is an error."""
+    fake.add("Ana ordered the lunch menu for Berlin")
+    fake._database.connection().execute("DROP TABLE vectors_1")
+    found = fake.search("what did Ana order in Berlin?")
+    assert len(found) == 1
+    assert "the vectors of fake are damaged" in found.skipped["semantic"]
+    with pytest.raises(MemstoreError, match="the vectors of fake are damaged"):
+        fake.search("what did Ana order in Berlin?", signals=["semantic"])
 
 
 @pytest.mark.parametrize("query", [None, 5, b"order", ["order"], object()])

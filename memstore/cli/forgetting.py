@@ -17,7 +17,8 @@ def delete(place: Place, ids: tuple[int, ...], secure: bool) -> None:
     With --secure they are overwritten, the file is written anew without them, its log is emptied and its automatic
     backups are removed: seconds for ten thousand memories, and twice the file's size of free disk.
 
-    What --secure can't reach: copies, exports and backups that you made, snapshots of the file system, what a disk
+    What --secure can't reach: copies, exports and backups that you made, what a killed backup or salvage left in a
+    folder NAME.partial-... (named where it lies beside the file), snapshots of the file system, what a disk
     keeps of blocks that were given back or moved (SSDs do), and the memory of programs that have the file open.
     memstore purge --secure does the same for what was deleted or changed without it.
     """

@@ -2,7 +2,13 @@
 
 from memstore.database.bare import bare, is_sound, usual_roots
 from memstore.database.byte_copies import copy_bytes
-from memstore.database.copies import automatic_backups, automatic_name
+from memstore.database.copies import (
+    automatic_backups,
+    automatic_name,
+    journals_of_backups,
+    partial_copies,
+    unfinished_backups,
+)
 from memstore.database.faults import BUSY_SECONDS, as_stored
 from memstore.database.file import Database
 from memstore.database.inspection import broken_references, integrity, log_size, pages
@@ -20,7 +26,14 @@ from memstore.database.objects import (
     shadows,
 )
 from memstore.database.opening import DURABILITIES, JOURNALS, Durability, Journal
-from memstore.database.paths import checked_path, loose_modes, make_private_folder, require_file, sqlite_version
+from memstore.database.paths import (
+    checked_path,
+    linked_to,
+    loose_modes,
+    make_private_folder,
+    require_file,
+    sqlite_version,
+)
 from memstore.database.placing import copy_aside, new_file
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, schema
 from memstore.database.statements import all_rows, fts5_string, one_value
@@ -50,10 +63,13 @@ __all__ = [
     "empty_log",
     "expected_objects",
     "finished",
+    "followed",
     "fts5_string",
     "index_entries",
     "integrity",
     "is_sound",
+    "journals_of_backups",
+    "linked_to",
     "log_size",
     "loose_modes",
     "make_again",
@@ -64,6 +80,7 @@ __all__ = [
     "one_value",
     "overwriting",
     "pages",
+    "partial_copies",
     "renew_indexes",
     "require_file",
     "rewrite",
@@ -73,5 +90,6 @@ __all__ = [
     "shadows",
     "sqlite_version",
     "unfinished",
+    "unfinished_backups",
     "usual_roots",
 ]

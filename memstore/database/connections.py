@@ -10,9 +10,9 @@ from pathlib import Path
 
 import apsw
 
-from memstore.database import forks
+from memstore.database import faults, forks
 from memstore.database.opening import Opener
-from memstore.errors import StorageError
+from memstore.errors import BusyError, StorageError
 
 
 class Connections:
@@ -81,10 +81,18 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close every connection; the last one brings the write-ahead log back into the file."""
+        """Close every connection once no other thread uses one; the last brings the write-ahead log into the file.
+
+        No transaction is begun any more. Raises `BusyError` when one goes on too long: it can be closed again then.
+        """
         self._notice_fork()
         self._closed = True
+        own = 1 if getattr(self._local, "depth", 0) else 0
         try:
+            with self._changed:
+                idle = self._changed.wait_for(lambda: self._used <= own, faults.BUSY_SECONDS)
+            if not idle:
+                raise BusyError(f"{self._path.name} is still used by another thread; close it again when that is done.")
             self._close_all()
         finally:
             self._opener.close()
@@ -121,9 +129,11 @@ class Connections:
 
     def _keep(self, connection: apsw.Connection) -> None:
         with self._changed:
+            own = threading.current_thread()
             ended = [one for thread, one in self._opened if not thread.is_alive()]
-            self._opened = [(thread, one) for thread, one in self._opened if thread.is_alive()]
-            self._opened.append((threading.current_thread(), connection))
+            # What this thread had is closed.
+            self._opened = [(thread, one) for thread, one in self._opened if thread.is_alive() and thread is not own]
+            self._opened.append((own, connection))
         for one in ended:
             one.close()
 

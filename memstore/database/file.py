@@ -12,7 +12,7 @@ from memstore.database.faults import UNREADABLE, damaged, translated
 from memstore.database.keys import Key, secret, unreadable
 from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
-from memstore.database.paths import checked_path, create_private, require_file, why_read_only
+from memstore.database.paths import checked_path, create_private, linked_to, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
 from memstore.database.statements import one_value
 from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
@@ -38,7 +38,7 @@ class Database:
         journal: Journal = "auto",
         key: Key | None = None,
     ) -> None:
-        self.path = checked_path(path)
+        self.path = linked_to(checked_path(path))
         self.read_only_reason = "it was opened with read_only=True" if read_only else why_read_only(self.path)
         self._key = secret(key)
         self._opener = Opener(
@@ -84,8 +84,8 @@ class Database:
                 yield connection
                 return
             process = os.getpid()
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 yield connection
             except BaseException as error:
                 _roll_back(connection, process)
@@ -104,8 +104,10 @@ class Database:
         self.require_writable()
         with translated(self.path), self._connections.using() as connection:
             process = os.getpid()
-            self._begin_immediate(connection)
+            self._refuse_nested(connection)
             try:
+                # An interruption that comes while it begins is raised once it has begun.
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 if os.getpid() != process:
                     raise StorageError(
@@ -217,8 +219,8 @@ class Database:
             raise NotAStoreError(f"{self.path} is a SQLite file of another program; name another file.")
 
     def _create(self, connection: apsw.Connection) -> None:
-        self._begin_immediate(connection)
         try:
+            connection.execute("BEGIN IMMEDIATE")
             # Another process may have been faster; then its schema is there and ours is not needed.
             if connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
                 connection.execute(schema())
@@ -231,10 +233,9 @@ class Database:
             raise
 
     @staticmethod
-    def _begin_immediate(connection: apsw.Connection) -> None:
+    def _refuse_nested(connection: apsw.Connection) -> None:
         if connection.in_transaction:
             raise StorageError("a write was begun inside another transaction of the same thread.")
-        connection.execute("BEGIN IMMEDIATE")
 
 
 def _roll_back(connection: apsw.Connection, process: int) -> None:

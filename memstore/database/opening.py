@@ -223,14 +223,15 @@ class Opener:
         if isinstance(self._extension, str):
             try:
                 connection.enable_load_extension(True)
-                connection.load_extension(self._extension)
+                try:
+                    connection.load_extension(self._extension)
+                finally:
+                    connection.enable_load_extension(False)
             except (apsw.Error, AttributeError) as error:
                 self.vectors_unavailable = (
                     f"the sqlite-vec library can't be loaded from {self._extension} ({error}); "
                     "reinstall sqlite-vec for this platform"
                 )
-            finally:
-                connection.enable_load_extension(False)
 
     def _settle(self, connection: apsw.Connection) -> None:
         """Set what hangs on the journal: how often a commit waits for the disk, and whether the file is mapped."""

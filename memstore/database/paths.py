@@ -20,7 +20,10 @@ def sqlite_version() -> str:
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Return a path, absolute, that a file can have; raise `NotAStoreError` otherwise."""
     try:
-        found = Path(os.fsdecode(path)).absolute()
+        named = os.fsdecode(path)
+        if not named:
+            raise ValueError("it is empty")
+        found = Path(named).absolute()
         str(found).encode()
         # What is too long, or holds a NUL, is refused by the system itself; what is missing is no matter yet.
         os.lstat(found)
@@ -28,6 +31,19 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
         return found
     except (OSError, TypeError, ValueError) as error:
         raise NotAStoreError(f"{path!r} can't be the path of a file ({error}); name another.") from error
+    return found
+
+
+def linked_to(path: Path) -> Path:
+    """Return the path of the file that a link leads to, else the path itself.
+
+    SQLite keeps a log beside the file and not beside the link: whoever looks there would miss what is in it alone.
+    """
+    if not path.is_symlink():
+        return path
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise NotAStoreError(f"{path} is a link that leads back to itself; name the file.")
     return found
 
 

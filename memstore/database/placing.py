@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memstore.database.aside import state
 from memstore.database.byte_copies import copy_bytes
+from memstore.database.copies import partial_name
 from memstore.database.faults import translated
 from memstore.database.paths import checked_path
 from memstore.errors import BusyError, StorageError
@@ -30,7 +31,7 @@ def new_file(destination: str | os.PathLike[str]) -> Iterator[Path]:
     target = checked_path(destination)
     _refuse_taken(target)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{target.name[:_LONGEST_PREFIX]}.partial-", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=partial_name(target.name[:_LONGEST_PREFIX]), dir=target.parent))
     except OSError as error:
         raise StorageError(
             f"{target} can't be made ({error.strerror}); make room if the disk is full, or choose another folder."

@@ -233,21 +233,29 @@ def highest_ids(conn: apsw.Connection) -> dict[str, int]:
 
 def check_surroundings(data: Database, conn: apsw.Connection, report: Report) -> None:
     """Who may read the file, how much of it is free, how long its log is, what copies lie beside it: no damage."""
+    _check_space(data, conn, report)
+    try:
+        _check_beside(data, report)
+    except OSError as error:
+        report.notice(
+            "permissions",
+            f"the folder {data.path.parent} can't be listed ({error.strerror}): whether copies of memories lie beside"
+            " the file can't be told",
+            count=1,
+        )
+
+
+def _check_beside(data: Database, report: Report) -> None:
     loose = database.loose_modes(data.path)
     if loose:
+        files = " ".join(path.name for path, _ in loose if path != data.path.parent)
+        folders = " ".join(str(path) for path, _ in loose if path == data.path.parent)
         report.notice(
             "permissions",
             f"others than you can read or write {', '.join(f'{path.name} (mode {mode:04o})' for path, mode in loose)}",
             count=len(loose),
-            remedy=f"chmod 600 {' '.join(path.name for path, _ in loose)}",
+            remedy=", and ".join(filter(None, (files and f"chmod 600 {files}", folders and f"chmod o-w {folders}"))),
         )
-    size, free = database.pages(conn)
-    log = database.log_size(data.path)
-    report.checked |= {"bytes": size, "free bytes": free, "log bytes": log}
-    if free > _MUCH and free > _MUCH_FREE * size:
-        report.notice("space", f"{_megabytes(free)} of the {_megabytes(size)} of the file are free", count=1)
-    if log > _LONG_LOG:
-        report.notice("space", f"the log beside the file holds {_megabytes(log)}; closing the last store shortens it")
     kept = database.automatic_backups(data.path)
     if kept:
         size = sum(one.stat().st_size for one in kept)
@@ -259,6 +267,28 @@ def check_surroundings(data: Database, conn: apsw.Connection, report: Report) ->
             count=len(kept),
             remedy="delete what you no longer need",
         )
+    for left, what in (
+        (database.unfinished_backups(data.path), "a copy that memstore was making"),
+        (database.partial_copies(data.path), "a backup or salvage"),
+    ):
+        if left:
+            report.notice(
+                "space",
+                f"{', '.join(one.name for one in left[:3])}{', …' if len(left) > 3 else ''} beside the file"
+                f" {are(len(left))} left of {what} that was stopped, or is still being made, and may hold memories",
+                count=len(left),
+                remedy="delete it if nothing is making it",
+            )
+
+
+def _check_space(data: Database, conn: apsw.Connection, report: Report) -> None:
+    size, free = database.pages(conn)
+    log = database.log_size(data.path)
+    report.checked |= {"bytes": size, "free bytes": free, "log bytes": log}
+    if free > _MUCH and free > _MUCH_FREE * size:
+        report.notice("space", f"{_megabytes(free)} of the {_megabytes(size)} of the file are free", count=1)
+    if log > _LONG_LOG:
+        report.notice("space", f"the log beside the file holds {_megabytes(log)}; closing the last store shortens it")
 
 
 def check_expired(conn: apsw.Connection, report: Report) -> None:

@@ -168,7 +168,10 @@ def _in_copies(data: Database, conn: apsw.Connection, ids: Collection[int]) -> d
     """Return the automatic copies that still have some memories as memstore wrote them last, the newest first."""
     wanted = {one: whole for one, (_, whole) in memories.hashes(conn, ids).items()}
     found: dict[Path, list[int]] = {}
-    for path in reversed(automatic_backups(data.path)):
+    copies: list[Path] = []
+    with suppress(OSError):
+        copies = automatic_backups(data.path)
+    for path in reversed(copies):
         # A copy of another schema, or one that is damaged itself, has none to offer.
         with suppress(MemstoreError, *_READ_ERRORS), data.reading_copy(path) as old:
             rows = memories.rows(old, wanted)

@@ -10,7 +10,7 @@ from memstore import database, entities, keyword, memories, passages, semantic, 
 from memstore.analysis import LANGUAGES, Analyser, word_of
 from memstore.database import Database, all_rows, one_value
 from memstore.entities import Mentions, Recogniser
-from memstore.lexicon import Lexicon
+from memstore.lexicon import Kept, Lexicon
 from memstore.maintenance.file_checks import highest_ids
 from memstore.maintenance.keyword_checks import stored_stems
 from memstore.maintenance.memory_checks import senseless_uses
@@ -202,7 +202,7 @@ class Rebuilder:
             known = entities.known_terms(conn)
             rows = memories.rows(conn, ids)
         made = {one: self._made(row, known) for one, row in rows.items()}
-        new: set[str] = set()
+        words: list[Kept] = []
         with self._data.write() as conn:
             learnt = entities.known_terms(conn)
             stale: set[int] = set()
@@ -212,7 +212,7 @@ class Rebuilder:
                     # It was changed meanwhile.
                     ready = self._made(row, learnt)
                 if one in faults.analysed or one in faults.words:
-                    new |= self._lexicon.keep(conn, ready.words, self._analyser.languages)
+                    words.append(self._lexicon.keep(conn, ready.words, self._analyser.languages))
                     keyword.index(conn, one, ready.terms, ready.languages, self._analyser.stamp)
                     stale |= {one, *threads.beside(conn, row.place)}
                     self._count("memories analysed", 1)
@@ -232,7 +232,7 @@ class Rebuilder:
             for one in sorted(stale):
                 if keyword.indexed(conn, one):
                     keyword.write_row(conn, one, threads.beside(conn, threads.place(conn, one)))
-        self._lexicon.kept(new, self._analyser.languages)
+        self._lexicon.kept(words)
 
     def _made(self, row: Row, known: Mapping[str, Entity]) -> _Made:
         languages = self._analyser.languages_of(row.text, row.language)

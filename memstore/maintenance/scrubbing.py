@@ -14,9 +14,12 @@ from memstore.database import (
     automatic_backups,
     empty_log,
     finished,
+    journals_of_backups,
     overwriting,
+    partial_copies,
     rewrite,
     unfinished,
+    unfinished_backups,
 )
 from memstore.errors import DamagedStoreError, EmbedderError, MemstoreError, StorageError
 from memstore.semantic import StoredSpace
@@ -47,7 +50,7 @@ def scrub(database: Database) -> None:
     """Leave in the file, and in what stands beside it, only what is stored now; it can be run at any time.
 
     Killed, or stopped by an error, it has changed no memory, and the file keeps the note that traces may be left. Warns
-    of the automatic backups that it removed.
+    of the automatic backups that it removed, and of what a kill has left beside the file of other copies.
     """
     try:
         with overwriting(database) as conn:
@@ -56,6 +59,7 @@ def scrub(database: Database) -> None:
                 _wipe_vectors(conn, space)
         rewrite(database)
         removed = _remove_backups(database.path)
+        partial = partial_copies(database.path)
         empty_log(database)
         finished(database)
         empty_log(database)
@@ -63,9 +67,20 @@ def scrub(database: Database) -> None:
         raise type(error)(
             f"what was deleted is gone, but traces of it may be left: {str(error).rstrip('.')}; {_REMEDY}."
         ) from error
+    except OSError as error:
+        raise StorageError(
+            f"what was deleted is gone, but {database.path.parent} can't be listed ({error.strerror}), and automatic"
+            f" backups there may hold it; {_REMEDY}."
+        ) from error
     if removed:
         warnings.warn(
             f"{', '.join(removed)}: removed, since automatic backups held what was to leave no trace.", stacklevel=2
+        )
+    if partial:
+        warnings.warn(
+            f"{', '.join(one.name for one in partial)}: left by a backup or salvage that was stopped, or still being"
+            " made; it may hold what was to leave no trace. Delete it if nothing is making it.",
+            stacklevel=2,
         )
 
 
@@ -126,12 +141,11 @@ def _wipe_vectors(conn: apsw.Connection, space: StoredSpace) -> None:
 
 
 def _remove_backups(path: Path) -> list[str]:
-    """Remove the automatic backups of a file and what SQLite left beside them; return the names of the backups."""
-    found = automatic_backups(path)
-    for backup in found:
+    """Remove the automatic backups of a file, unfinished ones too, and what SQLite left beside; return their names."""
+    backups = [*automatic_backups(path), *unfinished_backups(path)]
+    for one in (*backups, *journals_of_backups(path)):
         try:
-            for end in ("", "-wal", "-shm", "-journal"):
-                backup.with_name(backup.name + end).unlink(missing_ok=True)
+            one.unlink(missing_ok=True)
         except OSError as error:
-            raise StorageError(f"{backup} holds it and can't be removed: {error.strerror}") from error
-    return [backup.name for backup in found]
+            raise StorageError(f"{one} holds it and can't be removed: {error.strerror}") from error
+    return [backup.name for backup in backups]

@@ -39,7 +39,7 @@ def found(result: SearchResult, notices: Sequence[str]) -> Answer:
     memories = _fitting(_hit(hit, share) for hit in result)
     said = [*notices, *_partly(memories)]
     if left := len(result) - len(memories):
-        said.append(f"{left:,} more {'was' if left == 1 else 'were'} found; there was no room for their names and tags.")
+        said.append(f"{left:,} more {'was' if left == 1 else 'were'} found; their names and tags had no room.")
     note = DOUBT if result.uncertain else NOTE
     data = {"note": note, "memories": memories, "uncertain": bool(memories) and result.uncertain, "notices": said}
     nothing = "Nothing was found."

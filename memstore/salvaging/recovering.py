@@ -16,6 +16,7 @@ from memstore.database import (
     checked_path,
     copy_aside,
     is_sound,
+    linked_to,
     new_file,
     require_file,
     secret,
@@ -61,7 +62,7 @@ def salvage(
     """
     began = time.monotonic()
     wanted, own_key = flag("include_uncertain", include_uncertain), secret(key)
-    original = checked_path(path)
+    original = linked_to(checked_path(path))
     require_file(original, may_create=False)
     with new_file(destination) as made:
         copy = copy_aside(original, made.parent)

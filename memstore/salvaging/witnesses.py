@@ -62,6 +62,11 @@ class Witnesses:
 
     def _is_embedded(self, row: Row) -> bool:
         """Say whether vectors are noted for the passages of a memory, and all of them for this very text."""
+        try:
+            _ = row.day
+        except (ArithmeticError, TypeError, ValueError):
+            # Its date is no date, and was part of what was embedded.
+            return False
         noted = [
             (start, stop, text_hash)
             for passage_id, start, stop in self._passages.get(row.id or 0, ())
