@@ -565,6 +565,30 @@ def test_an_answer_is_bounded_and_a_long_memory_is_read_in_parts(path):
     session(path)(conversation)
 
 
+def test_names_and_tags_too_are_bounded(path):
+    """However much is known of each memory, an answer has room for so much; a page ends there, and the next one begins
+    where it did.
+    """
+    tags = [f"{number} {'x' * 500}" for number in range(20)]
+    with MemoryStore(path, embedder="none") as store:
+        store.add_many([NewMemory(text=f"pot {number}", tags=tags, thread="t") for number in range(60)])
+
+    async def conversation(client):
+        found = await client.call_tool("search", {"query": "pot", "limit": 50})
+        shown = len(found.structured_content["memories"])
+        assert f"{50 - shown} more were found; their names" in found.content[0].text
+        thread = (await client.read_resource("thread://t")).contents[0].text
+        texts, offset = [], 0
+        while offset is not None:
+            listed = await client.call_tool("list_memories", {"limit": 50, "offset": offset})
+            texts += [one["text"] for one in listed.structured_content["memories"]]
+            offset = listed.structured_content.get("next_offset")
+            assert max(map(len, (listed.content[0].text, found.content[0].text, thread))) < 60_000
+        assert len(texts) == len(set(texts)) == 60
+
+    session(path)(conversation)
+
+
 def test_the_handshake_and_the_words_do_not_wait_for_the_model(path, slow_model):
     """While the model is loading, searches answer by words and names and say so, and what is remembered waits for its
     vector; once the model is there, searches ask it, and what waited has its vector.

@@ -154,6 +154,20 @@ def test_the_lines_to_paste_hold_what_any_path_has(tmp_path):
         assert args[-6:] == ["--key-file", str(tmp_path / "key"), "--embedder", "bundled", "--durability", "full"]
 
 
+def test_a_models_folder_is_written_by_its_whole_path(tmp_path, monkeypatch):
+    """A folder that is named from where the lines are printed is found from where the agent starts the server; the
+    name of a model stays as it is.
+    """
+    (tmp_path / "models" / "e5").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for given, written in (
+        ("fastembed:models/e5", f"fastembed:{tmp_path / 'models' / 'e5'}"),
+        ("fastembed:intfloat/multilingual-e5-small", "fastembed:intfloat/multilingual-e5-small"),
+    ):
+        lines = configuration("cursor", Options(db=Path("x.db"), embedder=given)).lines
+        assert json.loads(lines)["mcpServers"]["memstore"]["args"][-2:] == ["--embedder", written]
+
+
 def test_a_server_opens_a_file_as_the_other_commands_do():
     """The server takes the same values of durability and journal as the store."""
     assert (DURABILITIES, JOURNALS) == (database.DURABILITIES, database.JOURNALS)

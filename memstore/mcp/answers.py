@@ -1,7 +1,7 @@
 """Memories as a model is given them: as data, cleaned, fenced, and never more than a bounded number of characters."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,8 @@ from memstore.records import Hit, Memory, SearchResult
 
 # About 6,000 tokens for the texts of one answer; clients warn or cut from 10,000 to 25,000 on.
 _MOST_CHARACTERS = 24_000
+# With what is known of each memory beside its text, tags above all; what comes after is left for the next answer.
+_MOST_WITH_NAMES = 48_000
 _LONGEST_SHARE = 2_000
 _SHORTEST_SHARE = 240
 _LONGEST_NAME = 200
@@ -34,8 +36,10 @@ class Answer:
 def found(result: SearchResult, notices: Sequence[str]) -> Answer:
     """Return the hits of a search; of a long memory the part that answers."""
     share = share_of(len(result))
-    memories = [_hit(hit, share) for hit in result]
+    memories = _fitting(_hit(hit, share) for hit in result)
     said = [*notices, *_partly(memories)]
+    if left := len(result) - len(memories):
+        said.append(f"{left:,} more {'was' if left == 1 else 'were'} found; their names and tags had no room.")
     note = DOUBT if result.uncertain else NOTE
     data = {"note": note, "memories": memories, "uncertain": bool(memories) and result.uncertain, "notices": said}
     nothing = "Nothing was found."
@@ -47,7 +51,7 @@ def found(result: SearchResult, notices: Sequence[str]) -> Answer:
 def listed(memories: Sequence[Memory], total: int, offset: int) -> Answer:
     """Return a page of memories, each as much of its beginning as there is room for."""
     share = share_of(len(memories))
-    shown = [part(one, 0, share) for one in memories]
+    shown = _fitting(part(one, 0, share) for one in memories)
     data: dict[str, Any] = {"note": NOTE, "memories": shown, "total": total}
     said = [f"{offset + 1:,} to {offset + len(shown):,} of {total:,}." if shown else f"None of {total:,} is left."]
     if offset + len(shown) < total and shown:
@@ -148,6 +152,18 @@ def _text(memories: Sequence[Mapping[str, Any]], said: Sequence[str], note: str)
         text = one["text"].replace("\n", "\n  ")
         body.append(f"{json.dumps(known, ensure_ascii=False)}\n  {text}")
     return "\n".join([fenced(body, note), *said])
+
+
+def _fitting(memories: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first memories that one answer has room for, always one."""
+    there: list[dict[str, Any]] = []
+    room = _MOST_WITH_NAMES
+    for one in memories:
+        room -= len(json.dumps(one, ensure_ascii=False))
+        if there and room < 0:
+            break
+        there.append(one)
+    return there
 
 
 def _partly(memories: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -41,8 +41,14 @@ def _command(options: Options) -> list[str]:
         command += ["--key-file", str(options.key_file.absolute())]
     for name, value in (("embedder", "auto"), ("durability", "normal"), ("journal", "auto")):
         if getattr(options, name) != value:
-            command += [f"--{name}", getattr(options, name)]
+            command += [f"--{name}", _there(getattr(options, name))]
     return command
+
+
+def _there(value: str) -> str:
+    """Return a value of an option as it is wherever the agent starts the server: a model's folder by its whole path."""
+    kind, _, folder = value.partition(":")
+    return f"{kind}:{Path(folder).absolute()}" if kind == "fastembed" and folder and Path(folder).is_dir() else value
 
 
 def _json(section: str, command: Sequence[str], **more: str) -> str:
