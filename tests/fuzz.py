@@ -398,7 +398,7 @@ class Pristine:
             store.add_many(
                 [
                     NewMemory(
-                        text=f"{' '.join(rng.choices(words, k=rng.randint(4, 60)))}. Maria da Silva, note {number}",
+                        text=f"{' '.join(rng.choices(words, k=rng.randint(4, 24)))}. Maria da Silva, note {number}",
                         key=f"key-{number}" if number % 3 == 0 else None,
                         author=rng.choice([None, "Ana", "Beto Souza"]),
                         thread=rng.choice([None, "talk", "journal"]),
@@ -599,7 +599,7 @@ class Reading:
             "update": lambda: _expected(lambda: store.update(5, text="another text")),
             "delete": lambda: store.delete([7, 8, 9]),
             "mark": lambda: _expected(lambda: store.mark_used([11])),
-            "term": lambda: store.terms.add("Maria da Silva", aliases=["MS"]),
+            "term": lambda: store.terms.add("note 77", aliases=["N77"]),
             "fill": store.spaces.fill,
             "import": lambda: store.import_jsonl(['{"text": "an imported memory", "thread": "journal"}']),
         }
