@@ -364,3 +364,23 @@ def test_a_copy_fails_without_remains(path, tmp_path, monkeypatch):
         source.copy(tmp_path / "copy.db")
     source.close()
     assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_file_that_is_no_longer_read_only_is_written(folder, tmp_path):
+    """What reading left beside a file that could only be read does not keep its owner from writing it later."""
+    folder.chmod(0o777)
+    code = """
+with MemoryStore(path, embedder="none") as store:
+    store.add("before")
+os.chmod(path, 0o444)
+reader = MemoryStore(path, embedder="none")
+print(len(reader.list()))
+# A reader that is killed leaves the log and its index, with the modes of the file.
+assert os.path.exists(path + "-shm")
+os.chmod(path, 0o600)
+with MemoryStore(path, embedder="none") as store:
+    store.add("after")
+    print(store.count())
+reader.close()
+"""
+    assert as_a_user(folder / "memory.db", tmp_path / "warm.db", code) == ["1", "2"]

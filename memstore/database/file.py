@@ -12,7 +12,7 @@ from memstore.database.faults import UNREADABLE, damaged, translated
 from memstore.database.keys import Key, secret, unreadable
 from memstore.database.migrations import require_schema
 from memstore.database.opening import Durability, Journal, Opener
-from memstore.database.paths import checked_path, create_private, linked_to, require_file, why_read_only
+from memstore.database.paths import checked_path, create_private, linked_to, regain_logs, require_file, why_read_only
 from memstore.database.schema import APPLICATION_ID, SCHEMA_VERSION, identity, schema
 from memstore.database.statements import one_value
 from memstore.errors import MemstoreError, NotAStoreError, ReadOnlyError, StorageError
@@ -180,6 +180,7 @@ class Database:
     def _open(self, journal: Journal) -> None:
         if not self.read_only:
             create_private(self.path)
+            regain_logs(self.path)
         try:
             if self.path.stat().st_size:
                 self._refuse_foreign(self._opener.identity())

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -80,6 +81,15 @@ def why_read_only(path: Path) -> str | None:
     if path.exists() and not os.access(path.parent, os.W_OK):
         return f"the folder {path.parent} can't be written"
     return None
+
+
+def regain_logs(path: Path) -> None:
+    """Let the owner of a file write the log beside it, which was made while the file could only be read."""
+    for end in ("-wal", "-shm"):
+        beside = path.with_name(path.name + end)
+        with suppress(OSError):
+            if beside.is_file() and not os.access(beside, os.W_OK):
+                beside.chmod(0o600)
 
 
 def create_private(path: Path) -> None:
