@@ -387,6 +387,13 @@ def require_read(wanted: Iterable[int], found: Container[int]) -> None:
                 raise LookupError("an index names it, and it is not in its table")
 
 
+def listed(conn: apsw.Connection, ids: Sequence[int]) -> list[Memory]:
+    """Return the memories of ids in their order; `DamagedStoreError` where an index names one that is not there."""
+    there = read(conn, ids)
+    with as_stored("an index of the memories"):
+        return [there[one] for one in ids]
+
+
 def _memory(
     row: Row,
     entities: str,

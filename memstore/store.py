@@ -429,8 +429,7 @@ class MemoryStore:
     def _listed(self, chosen: Filter, order: memories.Order, limit: int, offset: int) -> builtins.list[Memory]:
         with self._database.read() as conn:
             found = memories.ids(conn, chosen.condition(conn, checks.now()), order, limit, offset)
-            there = memories.read(conn, found)
-        return [there[one] for one in found]
+            return memories.listed(conn, found)
 
     def mark_used(self, ids: int | Iterable[int], at: Moment | None = None) -> None:
         """Record that memories reached their reader, at an instant (now, when not given).
@@ -690,8 +689,7 @@ class MemoryStore:
             found = entities.mentioning(conn, name, checks.now(), limit, superseded=hidden)
             if found is None:
                 raise NotFoundError(f"no memory mentions {checks.brief(name)}, and it is no known term.")
-            there = memories.read(conn, found)
-        return [there[one] for one in found]
+            return memories.listed(conn, found)
 
     def sparse_vector(self, id: int) -> SparseVector:
         """Return a memory as a sparse vector: its dot product with that of a query is its score by its own words.

@@ -66,6 +66,8 @@ def read(
     stretches = {
         memory_id: tuple(_stretch(whole[memory_id], start, stop, vectors.get(one), query) for one, start, stop in own)
         for memory_id, own in spans.items()
+        # A passage that a damaged index hands out is of another memory.
+        if memory_id in whole
     }
     return Surroundings(stretches=stretches, beside=beside, memories=there, chance=chance)
 

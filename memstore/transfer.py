@@ -128,12 +128,12 @@ def gone(database: Database, new: Sequence[NewMemory], *, namespace: str, import
     )
     with database.read() as conn:
         before = memories.ids(conn, chosen.condition(conn, checks.now()), "oldest", -1, 0)
-        there = memories.read(conn, before)
+        there = memories.listed(conn, before)
     kept = {checks.name("key", one.key, longest=checks.LONGEST_KEY) for one in new}
     return [
-        there[one]
-        for one in before
-        if there[one].key not in kept and _same_import(str(there[one].metadata[exchange.IMPORTED_FROM]), imported_from)
+        one
+        for one in there
+        if one.key not in kept and _same_import(str(one.metadata[exchange.IMPORTED_FROM]), imported_from)
     ]
 
 

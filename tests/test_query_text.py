@@ -5,8 +5,8 @@ from conftest import FakeEmbedder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memstore import MemoryStore, NewMemory, SearchResult
-from memstore.errors import MemstoreError
+from memstore import MemoryStore, NewMemory, SearchResult, memories
+from memstore.errors import DamagedStoreError, MemstoreError
 
 SIGNALS = ("keyword", "semantic", "entity")
 MARKED = (
@@ -299,3 +299,12 @@ def test_a_query_that_is_not_text_is_refused(words, query):
     """A query of another type than text is refused by name."""
     with pytest.raises(MemstoreError, match=f"query is {type(query).__name__}, not str"):
         words.search(query)
+
+
+def test_a_memory_that_only_an_index_has_is_damage(fake, monkeypatch):
+    """Where an index of a damaged file names a memory that its table does not give, a list says so."""
+    fake.add("here")
+    monkeypatch.setattr(memories, "ids", lambda *_: [1, 15_545])
+    for ask in (fake.list, lambda: fake.changes("2020-01-01")):
+        with pytest.raises(DamagedStoreError, match=r"an index of the memories is damaged .*15545"):
+            ask()

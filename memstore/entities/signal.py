@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from memstore.analysis import exact, pieces, term
-from memstore.database import all_rows, fts5_string, one_value
+from memstore.database import all_rows, as_stored, fts5_string, one_value
 from memstore.entities.finding import Mentions, Recogniser, find, grams, is_function_word, key, reading
 from memstore.filters import Condition, Filter
 from memstore.records import Candidates, Entity
@@ -51,6 +51,9 @@ def known_terms(conn: apsw.Connection, readings: Iterable[str] | None = None) ->
     """Return the user's own terms, all or those of some readings, by the reading of each spelling."""
     some, values = ("", ()) if readings is None else (_AMONG, (json.dumps(sorted(readings)),))
     rows = all_rows(conn, f"SELECT key, name, kind FROM entity_terms{some}", values)
+    with as_stored("the list of known terms"):
+        if not all(isinstance(field, str) for row in rows for field in row):
+            raise TypeError("a field is no text")
     return {spelling: Entity(name=name, kind=kind) for spelling, name, kind in rows}
 
 
