@@ -11,7 +11,7 @@ import apsw
 from memstore import semantic
 from memstore.database import Database
 from memstore.embedding import Model, Vector
-from memstore.errors import EmbedderError, MemstoreError
+from memstore.errors import DamagedStoreError, EmbedderError, MemstoreError
 from memstore.making import MadeOf, Making, Span, knows_nothing, made_by
 from memstore.memories import Row, get
 from memstore.records import AGE_WORDS, THREAD_WORDS, Filled
@@ -158,6 +158,11 @@ class Filler:
         limit = _FILL_BATCH if seconds is None else _FIRST_BATCH
         tried_all = True
         while model is not None and (batch := self._waiting(space, limit=limit, after=last)):
+            if max(batch) <= last:
+                raise DamagedStoreError(
+                    f"the passages that wait in {space.name} come again and again: their index is damaged;"
+                    " memstore doctor --repair makes it anew."
+                )
             done = self._batch(space, model, batch)
             embedded, copied = embedded + done.stored - done.copied, copied + done.copied
             failure, last = done.failure or failure, max(batch)

@@ -518,6 +518,18 @@ def test_the_log_is_read_too(original, tmp_path):
         assert not (tmp_path / "damaged.db-shm").exists()
 
 
+def test_a_column_whose_name_is_no_text_is_read_by_pages(tmp_path):
+    """Where the schema names a column of the memories in bytes that are no text, they are recovered all the same."""
+    path = tmp_path / "memory.db"
+    with MemoryStore(path, embedder="none") as store:
+        store.add("still here")
+    content = path.read_bytes()
+    assert b"created_offset INTEGER" in content
+    path.write_bytes(content.replace(b"created_offset INTEGER", b"\xf3reated_offset INTEGER"))
+    found = salvage(path, tmp_path / "new.db")
+    assert (found.memories, found.unverified) == (1, ())
+
+
 def test_a_date_beyond_the_calendar_is_no_end(tmp_path):
     """A memory whose clock was overwritten with what no clock has is kept and marked, with vectors in the file."""
     path = tmp_path / "memory.db"

@@ -36,6 +36,7 @@ from memstore import (
     SearchResult,
     SignalUnavailableError,
     Space,
+    filling,
     from_function,
     semantic,
 )
@@ -738,6 +739,16 @@ def test_a_killed_fill_goes_on_where_it_stopped(opened, path, where):
     assert counts(store) == {"fake": ("ready", 400, 0, 0)}
     assert did(store.spaces.fill()) == {"fake": (0, 0, 0, 0)}
     assert store.search("note number 399").spaces == ("fake",)
+
+
+def test_a_fill_that_comes_to_the_same_passages_again_ends(fake, monkeypatch):
+    """A damaged index that hands out the same passages for ever ends a fill with an error, not never."""
+    fake.add("a note", embed="later")
+    waiting = filling.Filler._waiting
+    monkeypatch.setattr(filling.Filler, "_waiting", lambda self, space, **_: waiting(self, space, limit=8))
+    monkeypatch.setattr(semantic, "still_pending", lambda *_: [])
+    with pytest.raises(MemstoreError, match="come again and again"):
+        fake.spaces.fill()
 
 
 STRAY = FakeEmbedder().vector("of nothing").tobytes()

@@ -47,7 +47,8 @@ class SQLSource:
             return
         try:
             names = [name for (name,) in all_rows(self._conn, "SELECT name FROM pragma_table_info(?)", (shape.name,))]
-        except apsw.Error:
+        except (apsw.Error, UnicodeDecodeError):
+            # The name of a column that is no text is a damaged schema too.
             names = []
         if not names:
             self.broken.add(shape.name)
