@@ -347,7 +347,10 @@ def _why_unlinkable(conn: apsw.Connection, row: Row, moment: str) -> str:
 def _hides(conn: apsw.Connection, row: Row, moment: str) -> bool:
     """Say whether a memory supersedes one that is there, itself or through expired ones."""
     older = None if row.replaces is None else memories.get(conn, row.replaces)
-    while older is not None and older.expired(moment):
+    seen = set[int | None]()
+    # Only damage makes a ring.
+    while older is not None and older.expired(moment) and older.id not in seen:
+        seen.add(older.id)
         older = None if older.replaces is None else memories.get(conn, older.replaces)
     return older is not None
 

@@ -7,7 +7,7 @@ import apsw
 import regex
 
 from memstore.analysis import fold, whole_word
-from memstore.database import all_rows
+from memstore.database import all_rows, as_stored
 from memstore.fusion import Fused, Numbers
 from memstore.records import Memory, Passage
 
@@ -43,7 +43,8 @@ def passages(
         spans.setdefault(memory_id, []).append((passage_id, start, stop))
     found: dict[int, Passage] = {}
     for memory_id, own in spans.items():
-        text = there[memory_id].text
+        with as_stored("the list of passages"):
+            text = there[memory_id].text
         chosen = next((span for span in own if span[0] == best.get(memory_id)), own[0])
         wanted = [whole_word(fold(word)) for word in matched.get(memory_id, ())] if len(own) > 1 else []
         most = _held(text, chosen, wanted) if len(own) > 1 else 1

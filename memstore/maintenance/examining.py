@@ -12,6 +12,7 @@ import apsw
 from memstore import database, semantic
 from memstore.database import Database, one_value
 from memstore.entities import Recogniser
+from memstore.errors import DamagedStoreError
 from memstore.health import Diagnosis
 from memstore.maintenance import file_checks, keyword_checks, passage_checks, vector_checks
 from memstore.maintenance.entity_checks import Entities
@@ -26,7 +27,7 @@ from memstore.semantic import StoredSpace
 Progress: TypeAlias = Callable[[int, int], None]
 Made = TypeVar("Made")
 # A flipped bit can also put a value where none of its kind can be.
-_READ_ERRORS = (apsw.Error, ValueError, TypeError, LookupError, ArithmeticError)
+_READ_ERRORS = (apsw.Error, DamagedStoreError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ class Memories:
         """Yield the rows that can be judged further, each time with how many memories have been read."""
         last = -(2**63)
         while batch := self._next(last):
+            if min(batch) <= last:
+                raise ValueError("they are not in the order of their ids")
             last = batch[-1]
             self.ids.extend(batch)
             stored = self._read(batch)
